@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds helm, kustomize and the judge of GitOps tools (check.go) into a cache folder and prints that folder.
+# Builds helm, kustomize and the health checks of GitOps tools (check.go) into a cache folder and prints that folder.
 #
 # The folder is named after go.sum and the sources, so a change builds anew and nothing else does. HEADROOM_CACHE
 # moves the cache (default: .cache).

@@ -1,4 +1,4 @@
-//! Reads the API server's audit log: who wrote what, when, and with which answer; it judges nothing.
+//! Reads the API server's audit log: who wrote what, when, and with which answer; it checks nothing.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -45,7 +45,7 @@ pub fn cluster_api() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/clusterapi/build.sh"))
 }
 
-/// The folder with `bin/` of helm, kustomize and the judge of GitOps tools (`gitops`). Built like [`control_plane`], in
+/// The folder with `bin/` of helm, kustomize and the health checks of GitOps tools (`gitops`). Built like [`control_plane`], in
 /// about 3 minutes.
 pub fn gitops_tools() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);

@@ -1,4 +1,4 @@
-//! What the measurements of nodes that leave share: pools, budgets and the count of nodes; it judges nothing.
+//! What the measurements of nodes that leave share: pools, budgets and the count of nodes; it checks nothing.
 
 use std::time::{Duration, Instant};
 

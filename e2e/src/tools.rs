@@ -1,4 +1,4 @@
-//! helm, kustomize and the judges of GitOps tools, run as their users run them.
+//! helm, kustomize and the health checks of GitOps tools, run as their users run them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -33,7 +33,8 @@ pub fn offline(name: &str, args: &[&str]) -> Result<String> {
 pub fn verdicts(object: &Value) -> Result<Value> {
     let kind = object["kind"].as_str().context("the object has no kind")?;
     let health = format!("config/gitops/argocd/headroom.dev/{kind}/health.lua");
-    let said = judge(&["-argo-health", &health, "-flux", "config/gitops/flux/health-checks.yaml"], object)?;
+    let said =
+        gitops_tool(&["-argo-health", &health, "-flux", "config/gitops/flux/health-checks.yaml"], object)?;
     Ok(serde_json::from_str(&said)?)
 }
 
@@ -41,14 +42,14 @@ pub fn verdicts(object: &Value) -> Result<Value> {
 pub fn after_action(object: &Value, action: &str) -> Result<Value> {
     let kind = object["kind"].as_str().context("the object has no kind")?;
     let script = format!("config/gitops/argocd/headroom.dev/{kind}/actions/{action}/action.lua");
-    Ok(serde_json::from_str(&judge(&["-argo-action", &script], object)?)?)
+    Ok(serde_json::from_str(&gitops_tool(&["-argo-action", &script], object)?)?)
 }
 
 /// Argo CD's actions for the object, each with whether it is greyed out.
 pub fn offered_actions(object: &Value) -> Result<Value> {
     let kind = object["kind"].as_str().context("the object has no kind")?;
     let script = format!("config/gitops/argocd/headroom.dev/{kind}/actions/discovery.lua");
-    Ok(serde_json::from_str(&judge(&["-argo-action", &script], object)?)?)
+    Ok(serde_json::from_str(&gitops_tool(&["-argo-action", &script], object)?)?)
 }
 
 /// Prometheus's own check of the chart's alert rules, and its reading of the dashboards' queries; says how many there are.
@@ -63,7 +64,7 @@ pub fn check_queries(lines: &str) -> Result<String> {
     with_input(&["-confined-queries"], lines)
 }
 
-fn judge(args: &[&str], object: &Value) -> Result<String> {
+fn gitops_tool(args: &[&str], object: &Value) -> Result<String> {
     with_input(args, &object.to_string())
 }
 
@@ -71,7 +72,7 @@ fn with_input(args: &[&str], text: &str) -> Result<String> {
     let mut command = tool("gitops")?;
     let mut child =
         command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let mut input = child.stdin.take().context("the judge has no standard input")?;
+    let mut input = child.stdin.take().context("the health check has no standard input")?;
     input.write_all(text.as_bytes())?;
     drop(input);
     let output = child.wait_with_output()?;

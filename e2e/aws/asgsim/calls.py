@@ -43,7 +43,7 @@ def within_bounds(group, wanted):
 
 
 def record_desired(group, wanted):
-    """Only records the wish; the reconciler acts on it."""
+    """Only records the requested size; the reconciler acts on it."""
     group.desired_capacity = group.min_size if wanted is None else wanted
 
 

@@ -1,4 +1,4 @@
-"""The door: counts and logs every call, lets faults strike, and answers the control API.
+"""The entry point: counts and logs every call, lets faults strike, and answers the control API.
 
 PUT    /_sim/groups/<name|*>   how a group behaves, see state.DEFAULTS; {} for the defaults
 GET    /_sim/groups            [{name, min, max, desired, live, instances, status}]

@@ -117,7 +117,7 @@ async fn main() -> Result<ExitCode> {
         break_claim(&cluster, spoil).await?;
     }
     let unclaimed = unclaimed_marks(&cluster).await?;
-    let verdict = judge(&args.settings, &cluster.writes()?, &levels, &plateaus, unclaimed);
+    let verdict = verdict_of(&args.settings, &cluster.writes()?, &levels, &plateaus, unclaimed);
     println!("{}", verdict.table);
     println!(
         "operator: started anew {n_restarts} times, {:.1} CPU s and {} MB at most since the last start",
@@ -243,7 +243,7 @@ struct Verdict {
     violations: Vec<String>,
 }
 
-fn judge(
+fn verdict_of(
     settings: &Settings,
     writes: &Writes,
     levels: &[Level],

@@ -45,7 +45,7 @@ async fn removal_ends_well_wherever_the_operator_was_killed() {
             let round = one_round(cluster, &point, left).await;
             reached.extend(round.with_context(|| format!("call {point}, after {reached:?}"))?);
         }
-        judge(cluster, &reached, left).await
+        check(cluster, &reached, left).await
     })
     .await;
 }
@@ -115,7 +115,7 @@ fn was_reached(reached: &BTreeSet<String>, call: &str) -> bool {
     reached.iter().any(|reached| reached.starts_with(call))
 }
 
-async fn judge(cluster: &ControlPlane, reached: &BTreeSet<String>, left: u32) -> Result<()> {
+async fn check(cluster: &ControlPlane, reached: &BTreeSet<String>, left: u32) -> Result<()> {
     for call in CALLS.map(|call| format!("after {call}")) {
         ensure!(was_reached(reached, &call), "nobody died {call}: {reached:#?}");
     }

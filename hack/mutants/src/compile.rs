@@ -53,7 +53,7 @@ pub struct Suite {
 /// Puts `mutants` into the decisions, and drops one after the other what does not compile; `refused` is what an earlier run found.
 ///
 /// # Errors
-/// A file cannot be read or written, the code does not compile for a reason that no mutant is to blame for, or
+/// A file cannot be read or written, the code does not compile for a reason that no mutant causes, or
 /// the compiler goes on refusing.
 pub fn settle(tree: &Tree, mutants: &[Mutant], refused: BTreeMap<usize, String>) -> Result<LeftOut, String> {
     put_switch(tree, mutants.len())?;
@@ -79,7 +79,7 @@ pub fn settle(tree: &Tree, mutants: &[Mutant], refused: BTreeMap<usize, String>)
         if n_new == 0 {
             let rendered = errors[0]["rendered"].as_str().unwrap_or_default();
             return Err(format!(
-                "failed to compile the decisions with switches, and no mutant is to blame:\n{rendered}"
+                "failed to compile the decisions with switches, and no mutant is the cause:\n{rendered}"
             ));
         }
     }

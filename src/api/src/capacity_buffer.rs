@@ -15,11 +15,11 @@ pub const PLURAL: &str = "capacitybuffers";
 /// Versions that are read, the preferred one first. They differ in nothing that is read here.
 pub const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
-/// What a user writes: counts are wider than the definition allows, so that a wrong one is reported instead of lost.
+/// Spec as a user writes it: counts are wider than the definition allows, so that a wrong one is reported instead of lost.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CapacityBufferSpec {
-    /// Who keeps the room, and how.
+    /// Strategy by which the room is kept.
     pub provisioning_strategy: Option<String>,
     /// A PodTemplate of the same namespace.
     pub pod_template_ref: Option<TemplateRef>,
@@ -95,7 +95,7 @@ pub struct BufferCondition {
     pub reason: String,
     /// Message.
     pub message: String,
-    /// When the status last changed, as RFC 3339.
+    /// Time at which the status last changed, as RFC 3339.
     pub last_transition_time: String,
     /// The generation that it was judged by.
     pub observed_generation: i64,

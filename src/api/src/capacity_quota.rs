@@ -17,7 +17,7 @@ pub const PLURAL: &str = "capacityquotas";
 /// Versions that are read, the preferred one first. They differ in nothing that is read here.
 pub const VERSIONS: [&str; 2] = ["v1beta1", "v1alpha1"];
 
-/// What an administrator writes, but for the selector.
+/// Spec as an administrator writes it, but for the selector.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct CapacityQuotaSpec {
@@ -40,7 +40,7 @@ pub struct CapacityQuotaStatus {
     /// The generation that the status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// What is in use of each limited resource.
+    /// Use of each limited resource.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub used: Option<QuotaResources>,
     /// Conditions, one of each type.

@@ -10,7 +10,7 @@ use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity};
 /// The only name that a ClusterScalingPolicy may have.
 pub const POLICY_NAME: &str = "default";
 
-/// What holds for all pools together. There is at most one, named `default`; without it every default holds.
+/// Settings of all pools together. There is at most one, named `default`; without it every default holds.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(
     group = "headroom.dev",
@@ -33,11 +33,11 @@ pub const POLICY_NAME: &str = "default";
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScalingPolicySpec {
-    /// How nodes are bought and removed in the whole cluster. Default: the defaults of its fields.
+    /// Purchases and removals of nodes in the whole cluster. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeScaling>,
 
-    /// How workloads are scaled in the whole cluster. Default: the defaults of its fields.
+    /// Scaling of workloads in the whole cluster. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workloads: Option<WorkloadScaling>,
 }
@@ -45,19 +45,20 @@ pub struct ClusterScalingPolicySpec {
 /// Largest number that `maxPoliciesPerNamespace` accepts.
 pub const POLICIES_PER_NAMESPACE_MAX: i64 = 100_000;
 
-/// How workloads are scaled in the whole cluster: what the controller-manager takes as flags.
+/// Scaling of workloads in the whole cluster: what the controller-manager takes as flags.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkloadScaling {
-    /// Who runs HorizontalPodAutoscalers. `Observe`: the controller-manager; the operator computes the same decisions and
-    /// reports them in ScalingPolicies, and writes nothing to HPAs and their workloads. `Replace`: the operator, status and
-    /// events included, once nobody else has written the HPA's status for two sync periods and its `observedGeneration`,
-    /// which a controller-manager that still runs HPAs takes away, has stood for as long. Default: `Observe`.
+    /// Controller that runs HorizontalPodAutoscalers. `Observe`: the controller-manager; the operator computes the same
+    /// decisions and reports them in ScalingPolicies, and writes nothing to HPAs and their workloads. `Replace`: the
+    /// operator, status and events included, once nobody else has written the HPA's status for two sync periods and its
+    /// `observedGeneration`, which a controller-manager that still runs HPAs takes away, has stood for as long. Default:
+    /// `Observe`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "HpaOwnership")]
     pub hpa_ownership: Option<HpaOwnership>,
 
-    /// How often each workload is looked at. Default: `15s`. Range: `1s` to `10m`.
+    /// Time between two evaluations of each workload. Default: `15s`. Range: `1s` to `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_period: Option<Duration>,
 
@@ -86,7 +87,7 @@ pub struct WorkloadScaling {
     #[schemars(range(min = 1, max = POLICIES_PER_NAMESPACE_MAX))]
     pub max_policies_per_namespace: Option<i32>,
 
-    /// Who chooses the pods that go when the operator lowers the replicas of a workload. `ByReplicaSet`: the ReplicaSet
+    /// Component that chooses the pods that go when the operator lowers the replicas of a workload. `ByReplicaSet`: the ReplicaSet
     /// controller by its own ranking. `EmptyNodes`: the operator, so that nodes become empty without an eviction; it writes
     /// `controller.kubernetes.io/pod-deletion-cost` to pods of ReplicaSets, keeps zones even, and leaves a workload alone whose
     /// pods have costs of somebody else. The chart grants it by the value of the same name. Default: `ByReplicaSet`.
@@ -102,7 +103,7 @@ pub struct WorkloadScaling {
     pub metric_sources: Vec<MetricSource>,
 }
 
-/// Who runs HorizontalPodAutoscalers.
+/// Controller that runs HorizontalPodAutoscalers.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HpaOwnership {
     /// The controller-manager; the operator watches and explains.
@@ -112,7 +113,7 @@ pub enum HpaOwnership {
     Replace,
 }
 
-/// Who chooses the pods that go when replicas are lowered.
+/// Component that chooses the pods that go when replicas are lowered.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScaleInChoice {
     /// The ReplicaSet controller.
@@ -142,7 +143,7 @@ pub struct MetricSource {
      || (has(self.allowInsecureToken) && self.allowInsecureToken)")
     .message("bearerTokenFile would be sent without encryption: use an https:// url, or set allowInsecureToken to true"))]
 pub struct PrometheusServer {
-    /// Where its API is, such as `http://prometheus.monitoring:9090`. Required.
+    /// Address of its API, such as `http://prometheus.monitoring:9090`. Required.
     #[schemars(length(min = 8, max = 512), regex(pattern = "^https?://"))]
     pub url: String,
 
@@ -174,11 +175,11 @@ pub struct PrometheusServer {
 /// have the operator send its own token to a server of theirs.
 pub const MOUNTED_FILE_PATTERN: &str = "^/etc/headroom/metric-sources(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$";
 
-/// How nodes are bought and removed in the whole cluster.
+/// Purchases and removals of nodes in the whole cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeScaling {
-    /// How one pool is chosen among those that fit the same pods: each expander keeps the best of what the one before
+    /// Choice of one pool among those that fit the same pods: each expander keeps the best of what the one before
     /// left; a tie at the end goes to the fewest nodes, then to the first by name. Default: `[LeastWaste]`. At most 5, no two
     /// alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -209,7 +210,7 @@ pub struct NodeScaling {
     #[schemars(range(min = i32::MIN, max = 1_000_000_000))]
     pub expendable_pods_priority_cutoff: Option<i32>,
 
-    /// How old a pod must be before it makes a pool grow. A longer one in the pod's annotation
+    /// Age of a pod before it makes a pool grow. A longer one in the pod's annotation
     /// `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` holds for that pod. Default: `0s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new_pod_delay: Option<Duration>,
@@ -223,7 +224,7 @@ pub struct NodeScaling {
         .message("nodes.immediateSchedulers must not repeat a scheduler: remove the second one"))]
     pub immediate_schedulers: Option<Vec<String>>,
 
-    /// How many nodes may be leaving at once in the whole cluster. Default: the defaults of its fields.
+    /// Number of nodes that may be leaving at once in the whole cluster. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub removals: Option<Removals>,
 
@@ -270,7 +271,7 @@ pub struct ProvisioningRequests {
     #[schemars(length(min = 1, max = 255))]
     pub processor_instance: Option<String>,
 
-    /// How long granted room is held, unless the request's parameter `bookingSeconds` says so. Default: `10m`. Range: `1m`
+    /// Time that granted room is held, unless the request's parameter `bookingSeconds` says so. Default: `10m`. Range: `1m`
     /// to `24h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub booking_for: Option<Duration>,
@@ -285,7 +286,7 @@ pub enum RequestClass {
     BestEffortAtomicScaleUp,
 }
 
-/// How one pool is chosen among those that fit the same pods.
+/// Choice of one pool among those that fit the same pods.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Expander {
     /// The least CPU and memory left idle on the new nodes.
@@ -339,13 +340,13 @@ pub struct ClusterLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Quantity>,
 
-    /// What removals leave in the cluster: no node goes that would take its CPU or memory below. Nothing is bought to
+    /// Amounts that removals leave in the cluster: no node goes that would take its CPU or memory below. Nothing is bought to
     /// reach it. Default: nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min: Option<ClusterMinimum>,
 }
 
-/// What removals leave in the cluster.
+/// Amounts that removals leave in the cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterMinimum {
@@ -358,7 +359,7 @@ pub struct ClusterMinimum {
     pub memory: Option<Quantity>,
 }
 
-/// When the cluster is too sick to be scaled: more unready nodes than both numbers allow.
+/// Health below which the cluster is not scaled: more unready nodes than both numbers allow.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthGate {
@@ -373,7 +374,7 @@ pub struct HealthGate {
     pub ok_unready_count: Option<i32>,
 }
 
-/// How many nodes may be leaving at once in the whole cluster.
+/// Number of nodes that may be leaving at once in the whole cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(has(self.maxParallelDrains) ? self.maxParallelDrains : 1) <= (has(self.maxParallel) ? self.maxParallel : 10)")
@@ -419,7 +420,7 @@ pub struct Anticipation {
     pub max_pods_per_namespace: Option<i32>,
 }
 
-/// What the operator reports about the cluster.
+/// Report of the operator about the cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterScalingPolicyStatus {
@@ -434,7 +435,7 @@ pub struct ClusterScalingPolicyStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// How many pods no node and no pool can take now.
+    /// Number of pods that no node and no pool can take now.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub unplaced_pods: Option<i32>,
@@ -444,7 +445,7 @@ pub struct ClusterScalingPolicyStatus {
     #[schemars(length(max = 50))]
     pub unplaced: Vec<UnplacedPods>,
 
-    /// How many rows were left out of `unplaced` because status would have become too large.
+    /// Number of rows that were left out of `unplaced` because status would have become too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub truncated: Option<i32>,
@@ -454,7 +455,7 @@ pub struct ClusterScalingPolicyStatus {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnplacedPods {
-    /// How many pods.
+    /// Number of pods.
     #[schemars(range(min = 1))]
     pub pods: i32,
 
@@ -463,7 +464,7 @@ pub struct UnplacedPods {
     #[schemars(length(max = 10), inner(length(max = 317)))]
     pub examples: Vec<String>,
 
-    /// Why, in one word: that of the pool that comes closest.
+    /// Reason, in one word: that of the pool that comes closest.
     #[schemars(length(max = 128))]
     pub reason: String,
 
@@ -472,16 +473,16 @@ pub struct UnplacedPods {
     #[schemars(length(max = 512))]
     pub message: Option<String>,
 
-    /// What each pool says, the closest first.
+    /// Answer of each pool, the closest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub pools: Vec<PoolVerdict>,
 
-    /// Since when they have been waiting.
+    /// Time since which they have been waiting.
     pub since: Time,
 }
 
-/// Why a pool does not take some pods.
+/// Reason why a pool does not take some pods.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolVerdict {
@@ -489,7 +490,7 @@ pub struct PoolVerdict {
     #[schemars(length(max = 253))]
     pub pool: String,
 
-    /// Why, such as `TaintNotTolerated`, `TooLarge`, `AtMaxNodes` or `BackingOff`.
+    /// Reason, such as `TaintNotTolerated`, `TooLarge`, `AtMaxNodes` or `BackingOff`.
     #[schemars(length(max = 128))]
     pub reason: String,
 

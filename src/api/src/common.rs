@@ -94,20 +94,20 @@ pub struct Window {
     #[schemars(length(min = 1, max = 64), regex(pattern = TIME_ZONE_PATTERN))]
     pub time_zone: Option<String>,
 
-    /// When the window opens: a cron expression of five fields (minute, hour, day of month, month, day of week),
+    /// Time at which the window opens: a cron expression of five fields (minute, hour, day of month, month, day of week),
     /// for example `0 8 * * 1-5`. Numbers, English month and day names, `*`, lists, ranges and steps are
     /// understood; `@daily` and its like are not. Required.
     #[schemars(length(min = 9, max = 100), regex(pattern = CRON_PATTERN))]
     pub start: String,
 
-    /// How long the window stays open, in real time that passes, for example `10h`. Required. More than 0, at most
+    /// Time that the window stays open, in real time that passes, for example `10h`. Required. More than 0, at most
     /// `168h`.
     #[x_kube(validation = Rule::new("duration(self) > duration('0s') && duration(self) <= duration('168h')")
         .message("window.duration must be more than 0 and at most 168h: shorten it, or use a second window"))]
     pub duration: Duration,
 }
 
-/// Why a node leaves, as budgets distinguish it.
+/// Reason why a node leaves, as budgets distinguish it.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum BudgetReason {
     /// No pod on it has to be moved.
@@ -149,7 +149,7 @@ pub struct NodeBudget {
         .message("budgets[].reasons must not repeat a reason: remove the second one"))]
     pub reasons: Vec<BudgetReason>,
 
-    /// When the budget is active. Default: always.
+    /// Window in which the budget is active. Default: always.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::{NAME_PATTERN, Quantity};
 
-/// Where the number comes from that a workload is scaled by.
+/// Source of the number that a workload is scaled by.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MetricType {
     /// CPU or memory of whole pods.
@@ -32,7 +32,7 @@ pub enum MetricType {
 #[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus)")
     .message("metrics[] must have exactly the member that its type names: set that one and remove the others").field_path(".type"))]
 pub struct MetricSpec {
-    /// Which kind of metric it is. Required.
+    /// Kind of the metric. Required.
     #[serde(rename = "type")]
     pub type_: MetricType,
 
@@ -68,7 +68,7 @@ pub struct ResourceMetric {
     #[schemars(length(min = 1, max = 63))]
     pub name: String,
 
-    /// What to aim at. Required.
+    /// Target. Required.
     pub target: MetricTarget,
 }
 
@@ -83,17 +83,17 @@ pub struct ContainerResourceMetric {
     #[schemars(length(min = 1, max = 63))]
     pub container: String,
 
-    /// What to aim at. Required.
+    /// Target. Required.
     pub target: MetricTarget,
 }
 
 /// A metric that each pod has, from custom.metrics.k8s.io; averaged over the pods.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PodsMetric {
-    /// Which metric. Required.
+    /// Metric by its name. Required.
     pub metric: MetricIdentifier,
 
-    /// What to aim at; only `averageValue` makes sense. Required.
+    /// Target; only `averageValue` makes sense. Required.
     pub target: MetricTarget,
 }
 
@@ -104,20 +104,20 @@ pub struct ObjectMetric {
     /// The object, in the policy's namespace. Required.
     pub described_object: ObjectName,
 
-    /// Which metric. Required.
+    /// Metric by its name. Required.
     pub metric: MetricIdentifier,
 
-    /// What to aim at: `value`, or `averageValue` over the replicas. Required.
+    /// Target: `value`, or `averageValue` over the replicas. Required.
     pub target: MetricTarget,
 }
 
 /// A metric that belongs to no object, from external.metrics.k8s.io.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ExternalMetric {
-    /// Which metric. Required.
+    /// Metric by its name. Required.
     pub metric: MetricIdentifier,
 
-    /// What to aim at: `value`, or `averageValue` over the replicas. Required.
+    /// Target: `value`, or `averageValue` over the replicas. Required.
     pub target: MetricTarget,
 }
 
@@ -133,7 +133,7 @@ pub struct PrometheusMetric {
     #[schemars(length(min = 1, max = 1024))]
     pub query: String,
 
-    /// What to aim at: `value`, or `averageValue` over the replicas. Required.
+    /// Target: `value`, or `averageValue` over the replicas. Required.
     pub target: MetricTarget,
 }
 
@@ -162,7 +162,7 @@ pub struct MetricIdentifier {
     #[schemars(length(min = 1, max = 253))]
     pub name: String,
 
-    /// Which of its series count. Default: all of them.
+    /// Series that count. Default: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<MetricSelector>,
 }
@@ -207,7 +207,7 @@ pub struct MetricSelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// How a target is written.
+/// Form of a target.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MetricTargetType {
     /// A percentage of the requests.
@@ -219,13 +219,13 @@ pub enum MetricTargetType {
     AverageValue,
 }
 
-/// What to aim at. Exactly the member that `type` names is set.
+/// Target of a metric. Exactly the member that `type` names is set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(self.type == 'Utilization') == has(self.averageUtilization) && (self.type == 'Value') == has(self.value) && (self.type == 'AverageValue') == has(self.averageValue)")
     .message("target must have exactly the member that its type names (averageUtilization, value or averageValue): set that one and remove the others").field_path(".type"))]
 pub struct MetricTarget {
-    /// Which of the three is given. Required.
+    /// Member that is given, of the three. Required.
     #[serde(rename = "type")]
     pub type_: MetricTargetType,
 
@@ -244,16 +244,16 @@ pub struct MetricTarget {
     pub average_value: Option<Quantity>,
 }
 
-/// How fast a workload may grow and shrink, as in autoscaling/v2. What a side leaves out has the defaults of
+/// Rates at which a workload may grow and shrink, as in autoscaling/v2. What a side leaves out has the defaults of
 /// autoscaling/v2.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Behavior {
-    /// How fast it may grow. Default: no stabilization; the larger of 4 pods and 100 percent per 15 s.
+    /// Rate at which it may grow. Default: no stabilization; the larger of 4 pods and 100 percent per 15 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScalingRules>,
 
-    /// How fast it may shrink. Default: the stabilization of the ClusterScalingPolicy (5 min); 100 percent per 15 s.
+    /// Rate at which it may shrink. Default: the stabilization of the ClusterScalingPolicy (5 min); 100 percent per 15 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScalingRules>,
 }
@@ -268,12 +268,12 @@ pub struct ScalingRules {
     #[schemars(range(min = 0, max = 3600))]
     pub stabilization_window_seconds: Option<i32>,
 
-    /// Which policy counts: `Max` lets the most change through, `Min` the least, `Disabled` none. Default: `Max`.
+    /// Policy that counts: `Max` lets the most change through, `Min` the least, `Disabled` none. Default: `Max`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SelectPolicy")]
     pub select_policy: Option<SelectPolicy>,
 
-    /// How much may change within a period. Default: those of autoscaling/v2. At most 16.
+    /// Change that is allowed within a period. Default: those of autoscaling/v2. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub policies: Vec<RatePolicy>,
@@ -284,7 +284,7 @@ pub struct ScalingRules {
     pub tolerance: Option<Quantity>,
 }
 
-/// Which of several policies counts.
+/// Choice among several policies.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SelectPolicy {
     /// The one that lets the most change through.
@@ -296,7 +296,7 @@ pub enum SelectPolicy {
     Disabled,
 }
 
-/// How much may change within a period.
+/// Change that is allowed within a period.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RatePolicy {
@@ -304,7 +304,7 @@ pub struct RatePolicy {
     #[serde(rename = "type")]
     pub type_: RateType,
 
-    /// How many pods, or how many percent of them. Required. Range: 1 to 1000000.
+    /// Number of pods, or how many percent of them. Required. Range: 1 to 1000000.
     #[schemars(range(min = 1, max = 1_000_000))]
     pub value: i32,
 
@@ -313,7 +313,7 @@ pub struct RatePolicy {
     pub period_seconds: i32,
 }
 
-/// What a rate counts.
+/// Unit of a rate.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RateType {
     /// Pods.

@@ -81,14 +81,14 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.repair) || size(self.repair) == 0")
     .message("groupScaling: ZeroOrMax can not be combined with repair, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
 pub struct NodePoolSpec {
-    /// What the operator does with this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
+    /// Mode in which the operator handles this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
     /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
     /// sent are watched to their end, and the nodes still count as capacity. Default: `Apply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode")]
     pub mode: Option<Mode>,
 
-    /// Where nodes come from. Required. `provider.type` can not be changed later.
+    /// Source of nodes. Required. `provider.type` can not be changed later.
     pub provider: Provider,
 
     /// Fewest nodes that the pool keeps, over all its groups. The pool grows to it and never shrinks under it.
@@ -107,12 +107,12 @@ pub struct NodePoolSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<PoolLimits>,
 
-    /// What a new node offers, before there is one to look at. What is omitted is asked of the provider, then
+    /// Shape of a new node, before there is one to look at. What is omitted is asked of the provider, then
     /// learned from live nodes. Default: everything is asked and learned; provider KWOK needs `capacity`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<NodeTemplate>,
 
-    /// What a node costs; the `Price` expander compares pools by it. Default: unknown, which the `Price` expander
+    /// Price of a node; the `Price` expander compares pools by it. Default: unknown, which the `Price` expander
     /// leaves out of the comparison.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
@@ -130,15 +130,15 @@ pub struct NodePoolSpec {
     #[schemars(with = "GroupScaling")]
     pub group_scaling: Option<GroupScaling>,
 
-    /// How the pool grows. Default: the defaults of its fields.
+    /// Growth of the pool. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_up: Option<ScaleUp>,
 
-    /// How the pool shrinks. Default: the defaults of its fields.
+    /// Removals from the pool. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scale_down: Option<ScaleDown>,
 
-    /// Which nodes are replaced because they are outdated: others are bought first, and only when they are ready do the
+    /// Nodes that are replaced because they are outdated: others are bought first, and only when they are ready do the
     /// outdated ones leave. Budgets, PodDisruptionBudgets and what protects pods hold; `scaleDown.enabled: false` stops it.
     /// It is not combined with `groupScaling: ZeroOrMax`. Default: none is replaced.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -175,7 +175,7 @@ pub enum GroupScaling {
     ZeroOrMax,
 }
 
-/// What the operator does with an object.
+/// Mode in which the operator handles an object.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// Plan and act.
@@ -187,7 +187,7 @@ pub enum Mode {
     Suspend,
 }
 
-/// Where nodes come from: `type` names the one member that is set.
+/// Source of nodes: `type` names the one member that is set.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(self.type == 'KWOK') == has(self.kwok)")
@@ -311,7 +311,7 @@ pub struct AwsProvider {
     #[schemars(schema_with = "aws_tags")]
     pub tag_selector: BTreeMap<String, String>,
 
-    /// What a new node of a group that launches several types of machine is taken to be. `Smallest`: the least of each
+    /// Assumed shape of a new node of a group that launches several types of machine. `Smallest`: the least of each
     /// resource over all its types, so that pods fit whatever comes. `First`: the first type it names, as Cluster
     /// Autoscaler takes it. Default: `Smallest`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -327,7 +327,7 @@ pub struct AwsProvider {
     pub interruption_queue: Option<String>,
 }
 
-/// What a new node of a group with several types of machine is taken to be.
+/// Assumed shape of a new node of a group with several types of machine.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MixedTypes {
     /// The least of each resource over all types.
@@ -378,7 +378,7 @@ pub struct KwokFailure {
     #[schemars(length(min = 1, max = 63))]
     pub zone: Option<String>,
 
-    /// What kind of failure it is; it decides what is backed off and for how long. Required.
+    /// Kind of the failure; it decides what is backed off and for how long. Required.
     pub class: FailureClass,
 
     /// The text of the failure, reported in status as a cloud's own would be. Default: the name of the class.
@@ -386,7 +386,7 @@ pub struct KwokFailure {
     #[schemars(length(max = 256))]
     pub message: Option<String>,
 
-    /// How many nodes of each request fail; the others of the request start. Default: all of them. Range: 1 to 1000.
+    /// Number of nodes of each request that fail; the others of the request start. Default: all of them. Range: 1 to 1000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub count: Option<i32>,
@@ -422,7 +422,7 @@ pub struct PoolLimits {
     pub memory: Option<Quantity>,
 }
 
-/// What a new node of the pool looks like.
+/// Shape of a new node of the pool.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("!has(self.reserved) || !has(self.capacity) || self.reserved.all(k, k in self.capacity && quantity(self.reserved[k]).compareTo(quantity(self.capacity[k])) <= 0)")
@@ -455,7 +455,7 @@ pub struct NodeTemplate {
         .message("template.startupTaints must not repeat a key with the same effect: remove the second one"))]
     pub startup_taints: Vec<Taint>,
 
-    /// What a new node has in all, by resource: `cpu` and `memory` are required here, `pods` defaults to 110. Default:
+    /// Capacity of a new node, by resource: `cpu` and `memory` are required here, `pods` defaults to 110. Default:
     /// asked of the provider, then learned; required for provider KWOK.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 32))]
@@ -467,7 +467,7 @@ pub struct NodeTemplate {
         .message("template.capacity cpu and memory must be more than 0: no pod fits such a node"))]
     pub capacity: Option<Resources>,
 
-    /// What the system keeps of the capacity; pods get the rest. Default: nothing. At most the capacity.
+    /// Part of the capacity that the system keeps; pods get the rest. Default: nothing. At most the capacity.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxProperties" = 32))]
     pub reserved: Option<Resources>,
@@ -501,11 +501,11 @@ pub struct Taint {
     #[schemars(length(max = 63), regex(pattern = LABEL_VALUE_PATTERN))]
     pub value: Option<String>,
 
-    /// What happens to pods that do not tolerate it. Required.
+    /// Effect on pods that do not tolerate it. Required.
     pub effect: TaintEffect,
 }
 
-/// What a taint does to pods that do not tolerate it.
+/// Effect of a taint on pods that do not tolerate it.
 #[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TaintEffect {
     /// They are not scheduled there.
@@ -516,7 +516,7 @@ pub enum TaintEffect {
     NoExecute,
 }
 
-/// What a node costs.
+/// Price of a node.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Price {
@@ -526,7 +526,7 @@ pub struct Price {
     pub per_hour: String,
 }
 
-/// How a pool grows.
+/// Growth of a pool.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScaleUp {
@@ -534,26 +534,26 @@ pub struct ScaleUp {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
-    /// How long a node may take from the request until it registers. After that the launch has failed and its group
+    /// Time that a node may take from the request until it registers. After that the launch has failed and its group
     /// backs off. Default: `15m`. More than 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
         .message("scaleUp.provisionTimeout must be more than 0: every launch would fail at once"))]
     pub provision_timeout: Option<Duration>,
 
-    /// How long a registered node may take until it is ready. Until then it counts as capacity that is on its way,
+    /// Time that a registered node may take until it is ready. Until then it counts as capacity that is on its way,
     /// after that as unready. Default: `15m`. More than 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
         .message("scaleUp.startupTimeout must be more than 0: every new node would be unready at once"))]
     pub startup_timeout: Option<Duration>,
 
-    /// How long a group is left alone after a failed launch. Default: the defaults of its fields.
+    /// Time that a group is left alone after a failed launch. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff: Option<Backoff>,
 }
 
-/// How long a group is left alone after a failed launch.
+/// Time that a group is left alone after a failed launch.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("duration(has(self.initial) ? self.initial : '5m') <= duration(has(self.max) ? self.max : '30m')")
@@ -569,12 +569,12 @@ pub struct Backoff {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max: Option<Duration>,
 
-    /// How long after the last failure the failures are forgotten. Default: `3h`.
+    /// Time after the last failure at which the failures are forgotten. Default: `3h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reset_after: Option<Duration>,
 }
 
-/// Which nodes of a pool may go.
+/// Nodes of a pool that may go.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScaleDownPolicy {
     /// Nodes up to `utilizationThreshold` whose pods fit elsewhere, as Cluster Autoscaler does it.
@@ -584,7 +584,7 @@ pub enum ScaleDownPolicy {
     WhenCheaper,
 }
 
-/// How a pool shrinks.
+/// Removals from a pool.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(has(self.policy) && self.policy == 'WhenCheaper') || (!has(self.minSaving) && !has(self.consolidateAfter))")
@@ -594,7 +594,7 @@ pub struct ScaleDown {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
-    /// Which nodes may go. `WhenUnderutilized`: those up to `utilizationThreshold` whose pods fit elsewhere, as Cluster
+    /// Nodes that may go. `WhenUnderutilized`: those up to `utilizationThreshold` whose pods fit elsewhere, as Cluster
     /// Autoscaler does it. `WhenCheaper`: besides those every node whose pods fit elsewhere, whatever its use, and nodes
     /// whose pods fit on new nodes that cost less; these are bought first, and only when they are ready do the others
     /// leave. Default: `WhenUnderutilized`.
@@ -602,7 +602,7 @@ pub struct ScaleDown {
     #[schemars(with = "ScaleDownPolicy")]
     pub policy: Option<ScaleDownPolicy>,
 
-    /// What new nodes must save to take over from others, as a percentage of the price of what they replace. Nodes are
+    /// Saving that new nodes must bring to replace others, as a percentage of the price of what they replace. Nodes are
     /// compared by `price` where all pools concerned declare one, else by what their CPU and memory are worth. Only with
     /// `policy: WhenCheaper`. Default: 15. Range: 1 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -636,23 +636,23 @@ pub struct ScaleDown {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ignore_mirror_pods_utilization: Option<bool>,
 
-    /// How long a node must have been unneeded without a break before it is removed. Default: `10m`.
+    /// Time that a node must have been unneeded without a break before it is removed. Default: `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unneeded_for: Option<Duration>,
 
-    /// How long an unneeded node must have been unready before it is removed. Default: `20m`.
+    /// Time that an unneeded node must have been unready before it is removed. Default: `20m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unready_for: Option<Duration>,
 
-    /// How long removals in this pool wait after the pool grew. Default: `10m`.
+    /// Time that removals in this pool wait after the pool grew. Default: `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_after_add: Option<Duration>,
 
-    /// How long removals in this pool wait after a removal. Default: `0s`.
+    /// Time that removals in this pool wait after a removal. Default: `0s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_after_delete: Option<Duration>,
 
-    /// How long removals in this pool wait after a failed removal. Default: `3m`.
+    /// Time that removals in this pool wait after a failed removal. Default: `3m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_after_failure: Option<Duration>,
 
@@ -664,12 +664,12 @@ pub struct ScaleDown {
         .message("budgets[].name must be unique: rename one of the two budgets"))]
     pub budgets: Vec<NodeBudget>,
 
-    /// How pods are moved off a node before it goes. Default: the defaults of its fields.
+    /// Move of pods off a node before it goes. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drain>,
 }
 
-/// How pods are moved off a node before it goes.
+/// Move of pods off a node before it goes.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Drain {
@@ -677,7 +677,7 @@ pub struct Drain {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_grace_period: Option<Duration>,
 
-    /// How long evictions that a PodDisruptionBudget refuses are tried again before the removal is given up. Default:
+    /// Time that evictions that a PodDisruptionBudget refuses are tried again before the removal is given up. Default:
     /// `2m`. More than 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("duration(self) > duration('0s')")
@@ -699,7 +699,7 @@ pub struct Drain {
     pub min_replicas: Option<i32>,
 }
 
-/// What is done about nodes that something else made than what makes nodes now.
+/// Policy for nodes that something else made than what makes nodes now.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DriftPolicy {
     /// They stay.
@@ -709,7 +709,7 @@ pub enum DriftPolicy {
     Replace,
 }
 
-/// Which nodes of a pool are replaced because they are outdated.
+/// Nodes of a pool that are replaced because they are outdated.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("has(self.maxAge) || has(self.drift)")
@@ -723,7 +723,7 @@ pub struct Rotation {
         .message("rotation.maxAge must be at least 1h: nodes would be replaced before their replacements are ready"))]
     pub max_age: Option<Duration>,
 
-    /// What is done about a node that something else made than what makes nodes now. Provider KWOK: other labels, taints,
+    /// Policy for a node that something else made than what makes nodes now. Provider KWOK: other labels, taints,
     /// capacity or reserved amounts of `template`. Provider AWS: another launch template, another version of it, or another
     /// launch configuration than the group's. A node of which this is not known has not drifted. `Ignore`: it stays.
     /// `Replace`: it is replaced, and budgets know its removal as `Drifted`. Default: `Ignore`.
@@ -747,7 +747,7 @@ pub struct RepairRule {
     #[schemars(with = "ConditionWord")]
     pub status: Option<ConditionWord>,
 
-    /// How long the condition must have had this status. Default: `10m`. At least `1m`.
+    /// Time that the condition must have had this status. Default: `10m`. At least `1m`.
     #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     #[x_kube(validation = Rule::new("duration(self) >= duration('1m')")
         .message("repair[].for must be at least 1m: conditions can be wrong for a moment"))]
@@ -778,7 +778,7 @@ pub struct Schedule {
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
     pub name: String,
 
-    /// When the schedule holds. Required.
+    /// Window in which the schedule holds. Required.
     pub window: Window,
 
     /// Fewest nodes while the window is open. Default: the pool's own `minNodes`. Range: 0 to 100000.

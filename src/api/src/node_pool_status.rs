@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::common::Quantity;
 
-/// What the operator reports about a pool, and all that it remembers of it: after a restart the next operator goes on
+/// Report of the operator about a pool, and all that it remembers of it: after a restart the next operator goes on
 /// from here.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -29,12 +29,12 @@ pub struct NodePoolStatus {
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
 
-    /// What the operator did last, for people, such as `ScaleUp 6→7`.
+    /// Last action of the operator, for people, such as `ScaleUp 6→7`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub last_decision: Option<String>,
 
-    /// Why: what holds the pool back now, or else the reason of the last decision.
+    /// Reason: what holds the pool back now, or else the reason of the last decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub reason: Option<String>,
@@ -43,7 +43,7 @@ pub struct NodePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bounds: Option<Bounds>,
 
-    /// How many nodes there are, by state.
+    /// Number of nodes, by state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodeCounts>,
 
@@ -97,27 +97,27 @@ pub struct NodePoolStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replacement: Option<ReplacementStatus>,
 
-    /// What keeps this pool from buying nodes in place of others: it did not come to anything before.
+    /// Failures that keep this pool from buying nodes in place of others: it did not come to anything before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consolidation_backoff: Option<ConsolidationBackoffStatus>,
 
-    /// Why no more outdated nodes are replaced: nodes that were bought in their place did not get ready.
+    /// Reason why no more outdated nodes are replaced: nodes that were bought in their place did not get ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rotation_stop: Option<RotationStopStatus>,
 
-    /// When the pool last grew; `scaleDown.delayAfterAdd` counts from it.
+    /// Time at which the pool last grew; `scaleDown.delayAfterAdd` counts from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_up: Option<Time>,
 
-    /// When a node was last removed; `scaleDown.delayAfterDelete` counts from it.
+    /// Time at which a node was last removed; `scaleDown.delayAfterDelete` counts from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_down: Option<Time>,
 
-    /// When a removal last failed; `scaleDown.delayAfterFailure` counts from it.
+    /// Time at which a removal last failed; `scaleDown.delayAfterFailure` counts from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<Time>,
 
-    /// What would be done if `mode` were `Apply`; only with `mode: Preview`.
+    /// Actions that would be taken if `mode` were `Apply`; only with `mode: Preview`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preview: Option<PreviewPlan>,
 
@@ -126,7 +126,7 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 20))]
     pub decisions: Vec<Decision>,
 
-    /// How many rows were left out of the lists above because status would have become too large.
+    /// Number of rows that were left out of the lists above because status would have become too large.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub truncated: Option<i32>,
@@ -144,7 +144,7 @@ pub struct Bounds {
     #[schemars(range(min = 0))]
     pub max_nodes: i32,
 
-    /// Where the tighter bound comes from when it is not `spec.minNodes` and `spec.maxNodes`: `Schedule` or `Provider`.
+    /// Source of the tighter bound when it is not `spec.minNodes` and `spec.maxNodes`: `Schedule` or `Provider`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub limited_by: Option<String>,
@@ -154,12 +154,12 @@ pub struct Bounds {
     #[schemars(length(max = 32), inner(length(max = 63)))]
     pub active_schedules: Vec<String>,
 
-    /// When a schedule opens or closes next.
+    /// Time at which a schedule opens or closes next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_schedule_change: Option<Time>,
 }
 
-/// How many nodes a pool has, by state.
+/// Number of nodes that a pool has, by state.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeCounts {
@@ -224,16 +224,16 @@ pub struct GroupStatus {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
 
-    /// What a new node of the group is taken to offer.
+    /// Assumed shape of a new node of the group.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<GroupTemplate>,
 }
 
-/// What a new node of a group is taken to offer, and how that is known.
+/// Assumed shape of a new node of a group, and how that is known.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupTemplate {
-    /// How it is known: `Spec`, `Provider` or `Learned` (from a live node).
+    /// Source of it: `Spec`, `Provider` or `Learned` (from a live node).
     #[schemars(length(max = 64))]
     pub source: String,
 
@@ -242,7 +242,7 @@ pub struct GroupTemplate {
     #[schemars(length(max = 128))]
     pub version: Option<String>,
 
-    /// What pods can request of a new node, by resource.
+    /// Amounts that pods can request of a new node, by resource.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     pub allocatable: BTreeMap<String, Quantity>,
@@ -271,21 +271,21 @@ pub struct BackoffStatus {
     #[schemars(length(max = 64))]
     pub market: Option<String>,
 
-    /// What kind of failure it was, such as `OutOfCapacity` or `Timeout`.
+    /// Kind of the failure, such as `OutOfCapacity` or `Timeout`.
     #[schemars(length(max = 64))]
     pub class: String,
 
-    /// How many times in a row it failed; the length of the backoff follows from it.
+    /// Number of times in a row that it failed; the length of the backoff follows from it.
     #[schemars(range(min = 1))]
     pub failures: i32,
 
-    /// When this backoff began: the last failure.
+    /// Time at which this backoff began: the last failure.
     pub since: Time,
 
-    /// When the group may be tried again.
+    /// Time at which the group may be tried again.
     pub until: Time,
 
-    /// What the provider said.
+    /// Message of the provider.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub message: Option<String>,
@@ -299,7 +299,7 @@ pub struct Intent {
     #[schemars(length(min = 1, max = 128))]
     pub id: String,
 
-    /// Which leadership has it in hand; it grows with every change of leader.
+    /// Leadership that has it in hand; it grows with every change of leader.
     #[schemars(range(min = 0))]
     pub epoch: i64,
 
@@ -330,26 +330,26 @@ pub struct Intent {
     #[schemars(length(max = 1000))]
     pub instances: Vec<Instance>,
 
-    /// Why it was decided, such as `PodsUnschedulable` or `Underutilized`.
+    /// Reason why it was decided, such as `PodsUnschedulable` or `Underutilized`.
     #[schemars(length(max = 128))]
     pub reason: String,
 
-    /// How many pods it is for. Increase only.
+    /// Number of pods that it is for. Increase only.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub pods: Option<i32>,
 
-    /// When it was decided.
+    /// Time at which it was decided.
     pub started_at: Time,
 
-    /// When it reached the present step, where a limit counts from that; of an increase: when the provider accepted it.
+    /// Time at which it reached the present step, where a limit counts from that; of an increase: when the provider accepted it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Time>,
 
-    /// When it has failed if it is not done.
+    /// Time at which it has failed if it is not done.
     pub deadline: Time,
 
-    /// What it waits for, for people.
+    /// Thing that it waits for, for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub message: Option<String>,
@@ -378,14 +378,14 @@ pub struct AnticipationStatus {
     #[schemars(length(max = 600))]
     pub controller: String,
 
-    /// When its missing replicas were first planned for.
+    /// Time at which its missing replicas were first planned for.
     pub since: Time,
 
-    /// Until when they are not planned for again, once the pods have failed to appear.
+    /// Time until which they are not planned for again, once the pods have failed to appear.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 
-    /// How many times in a row the pods failed to appear.
+    /// Number of times in a row that the pods failed to appear.
     #[schemars(range(min = 0))]
     pub failures: i32,
 }
@@ -402,7 +402,7 @@ pub struct UnboundStatus {
     #[schemars(length(max = 64))]
     pub class: String,
 
-    /// Since when a ready node has had room for them without a break.
+    /// Time since which a ready node has had room for them without a break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub room_since: Option<Time>,
 
@@ -414,11 +414,11 @@ pub struct UnboundStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bought_at: Option<Time>,
 
-    /// Until when no node is bought for them.
+    /// Time until which no node is bought for them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Time>,
 
-    /// How many times in a row they backed off; each time is four times as long, 12 hours at most.
+    /// Number of times in a row that they backed off; each time is four times as long, 12 hours at most.
     #[schemars(range(min = 0))]
     pub failures: i32,
 
@@ -436,7 +436,7 @@ pub struct UnboundStatus {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RefusalStatus {
-    /// Why, such as `TaintNotTolerated` or `MaxNodesReached`.
+    /// Reason, such as `TaintNotTolerated` or `MaxNodesReached`.
     #[schemars(length(max = 128))]
     pub reason: String,
 
@@ -448,7 +448,7 @@ pub struct RefusalStatus {
     /// The pods.
     pub pods: PodSample,
 
-    /// Since when.
+    /// Start.
     pub since: Time,
 }
 
@@ -460,7 +460,7 @@ pub struct ReplacementStatus {
     #[schemars(length(max = 64))]
     pub intent: String,
 
-    /// Why: `CheaperNodes`, or `OutdatedNodes`. Absent: `CheaperNodes`.
+    /// Reason: `CheaperNodes`, or `OutdatedNodes`. Absent: `CheaperNodes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub reason: Option<String>,
@@ -469,7 +469,7 @@ pub struct ReplacementStatus {
     #[schemars(length(max = 512))]
     pub group: String,
 
-    /// How many nodes were bought.
+    /// Number of nodes that were bought.
     pub bought: i32,
 
     /// The nodes that leave.
@@ -479,7 +479,7 @@ pub struct ReplacementStatus {
     /// Nodes of the group that were created then or later were bought for it.
     pub since: Time,
 
-    /// When it has failed, if they have not left by then.
+    /// Time at which it has failed, if they have not left by then.
     pub until: Time,
 }
 
@@ -491,13 +491,13 @@ pub struct RotationStopStatus {
     #[schemars(length(max = 512))]
     pub group: String,
 
-    /// What they were made of: a fingerprint of `spec.template`, or the version of the launch template. Another one starts
+    /// Source of the nodes: a fingerprint of `spec.template`, or the version of the launch template. Another one starts
     /// the rotation again. Absent where it is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255))]
     pub template: Option<String>,
 
-    /// Since when; a day later the rotation starts again.
+    /// Start; a day later the rotation starts again.
     pub since: Time,
 }
 
@@ -518,10 +518,10 @@ pub struct ReplacedNode {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ConsolidationBackoffStatus {
-    /// How many in a row.
+    /// Number of them in a row.
     pub failures: i32,
 
-    /// Until when no node is bought in place of others.
+    /// Time until which no node is bought in place of others.
     pub until: Time,
 }
 
@@ -529,7 +529,7 @@ pub struct ConsolidationBackoffStatus {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnneededNodes {
-    /// Since when; `unneededFor` and `unreadyFor` count from it.
+    /// Start; `unneededFor` and `unreadyFor` count from it.
     pub since: Time,
 
     /// Their names.
@@ -541,11 +541,11 @@ pub struct UnneededNodes {
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BlockedNodes {
-    /// What keeps them, such as `NotEnoughPdb` or `NoPlaceToMovePods`.
+    /// Reason that keeps them, such as `NotEnoughPdb` or `NoPlaceToMovePods`.
     #[schemars(length(max = 128))]
     pub reason: String,
 
-    /// How many nodes.
+    /// Number of nodes.
     #[schemars(range(min = 1))]
     pub count: i32,
 
@@ -559,7 +559,7 @@ pub struct BlockedNodes {
     #[schemars(length(max = 600))]
     pub object: Option<String>,
 
-    /// Since when.
+    /// Start.
     pub since: Time,
 
     /// The same in a sentence, with what would help.
@@ -568,7 +568,7 @@ pub struct BlockedNodes {
     pub message: Option<String>,
 }
 
-/// What would be done if the pool's mode were `Apply`.
+/// Actions that would be taken if the pool's mode were `Apply`.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewPlan {
@@ -593,15 +593,15 @@ pub struct PreviewPlan {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodSample>,
 
-    /// Since when the plan is this one.
+    /// Time since which the plan is this one.
     pub since: Time,
 }
 
-/// How many pods, and a few of their names.
+/// Number of pods, and a few of their names.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodSample {
-    /// How many.
+    /// Number.
     #[schemars(range(min = 0))]
     pub count: i32,
 
@@ -619,7 +619,7 @@ pub struct Decision {
     #[schemars(length(max = 128))]
     pub id: String,
 
-    /// When.
+    /// Time.
     pub time: Time,
 
     /// `ScaleUp`, `ScaleDown`, or `None` where wanting to act and not being able is the news.
@@ -641,7 +641,7 @@ pub struct Decision {
     #[schemars(range(min = 0))]
     pub to: Option<i32>,
 
-    /// Why.
+    /// Reason.
     #[schemars(length(max = 128))]
     pub reason: String,
 
@@ -650,7 +650,7 @@ pub struct Decision {
     #[schemars(length(max = 512))]
     pub message: Option<String>,
 
-    /// How it ended: `InProgress`, `Done`, `Failed`, `Superseded` (the world had moved on) or `Cancelled`.
+    /// Outcome: `InProgress`, `Done`, `Failed`, `Superseded` (the world had moved on) or `Cancelled`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub outcome: Option<String>,
@@ -659,7 +659,7 @@ pub struct Decision {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods: Option<PodSample>,
 
-    /// What brought it about, such as an object or a schedule.
+    /// Cause of it, such as an object or a schedule.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub cause: Option<String>,
@@ -682,7 +682,7 @@ pub struct ConsideredPool {
     #[schemars(length(max = 64))]
     pub verdict: String,
 
-    /// Why, such as `TaintNotTolerated` or `BackingOff`.
+    /// Reason, such as `TaintNotTolerated` or `BackingOff`.
     #[schemars(length(max = 128))]
     pub reason: String,
 

@@ -17,7 +17,7 @@ pub const PLURAL: &str = "provisioningrequests";
 /// Versions that are read, the preferred one first. They differ in nothing that is read here.
 pub const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 
-/// What a user writes: counts are wider than the definition allows, so that a wrong one is reported instead of lost.
+/// Spec as a user writes it: counts are wider than the definition allows, so that a wrong one is reported instead of lost.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProvisioningRequestSpec {
@@ -35,7 +35,7 @@ pub struct ProvisioningRequestSpec {
 pub struct PodSet {
     /// A PodTemplate of the same namespace.
     pub pod_template_ref: TemplateRef,
-    /// How many.
+    /// Number.
     pub count: i64,
 }
 

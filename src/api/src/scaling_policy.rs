@@ -15,7 +15,7 @@ pub const MAX_REPLICAS: i64 = 1_000_000;
 /// The form of `fallback.replicas`.
 pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
 
-/// How one workload is scaled. Either it adopts a HorizontalPodAutoscaler and adds what that cannot say, or it brings its
+/// Scaling of one workload. Either it adopts a HorizontalPodAutoscaler and adds what that cannot say, or it brings its
 /// own metrics. Deleting it stops the scaling; the workload stays as it is.
 // Each column has words of the same names.
 #[allow(clippy::duplicated_attributes)]
@@ -101,13 +101,13 @@ pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
 #[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus'))")
     .message("minReplicas 0 needs a metric that does not come from the pods (Object, External or Prometheus): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
 pub struct ScalingPolicySpec {
-    /// What the operator does with this workload. `Apply`: decide and act. `Preview`: decide and report, change nothing.
+    /// Mode in which the operator handles this workload. `Apply`: decide and act. `Preview`: decide and report, change nothing.
     /// `Suspend`: neither decide nor change anything. Default: `Apply`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Mode")]
     pub mode: Option<Mode>,
 
-    /// What is scaled. Required.
+    /// Workload that is scaled. Required.
     pub target: Target,
 
     /// Fewest replicas; 0 needs a metric that does not come from the pods. Default: 1. Range: 0 to 1000000.
@@ -120,13 +120,13 @@ pub struct ScalingPolicySpec {
     #[schemars(range(min = 1, max = MAX_REPLICAS))]
     pub max_replicas: Option<i32>,
 
-    /// What the replicas are computed from; the metric that asks for the most counts. Default: CPU at 80 percent of the
+    /// Metrics that the replicas are computed from; the metric that asks for the most counts. Default: CPU at 80 percent of the
     /// requests. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub metrics: Vec<MetricSpec>,
 
-    /// How fast the workload may grow and shrink. Default: growth to at most twice the replicas or 4 at once; shrinking
+    /// Rates at which the workload may grow and shrink. Default: growth to at most twice the replicas or 4 at once; shrinking
     /// after the default stabilization.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behavior: Option<Behavior>,
@@ -140,12 +140,12 @@ pub struct ScalingPolicySpec {
         .message("schedules[].name must be unique in a policy: rename one of the two schedules"))]
     pub schedules: Vec<ReplicaSchedule>,
 
-    /// What to do when the metrics have been unusable for a while. Default: hold.
+    /// Behavior when the metrics have been unusable for a while. Default: hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
 }
 
-/// What is scaled. Exactly the member that `type` names is set.
+/// Workload that is scaled. Exactly the member that `type` names is set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[x_kube(validation = Rule::new("(self.type == 'HPA') == has(self.hpa) && (self.type == 'Scale') == has(self.scale)")
     .message("target must have exactly the member that its type names (hpa or scale): set that one and remove the other").field_path(".type"))]
@@ -164,7 +164,7 @@ pub struct Target {
     pub scale: Option<ObjectName>,
 }
 
-/// What kind of thing is scaled.
+/// Kind of the workload that is scaled.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TargetType {
     /// The workload of a HorizontalPodAutoscaler.
@@ -194,7 +194,7 @@ pub struct ReplicaSchedule {
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
     pub name: String,
 
-    /// When the schedule holds. Required.
+    /// Window in which the schedule holds. Required.
     pub window: Window,
 
     /// Fewest replicas while the window is open. Default: the workload's own. Range: 0 to 1000000.
@@ -208,10 +208,10 @@ pub struct ReplicaSchedule {
     pub max_replicas: Option<i32>,
 }
 
-/// What to do when the metrics cannot be used: no answer, an empty one, stale samples or absurd values.
+/// Behavior when the metrics cannot be used: no answer, an empty one, stale samples or absurd values.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fallback {
-    /// How long the metrics must have been unusable. Until then the replicas hold. Default: `3m`.
+    /// Time that the metrics must have been unusable. Until then the replicas hold. Default: `3m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Duration>,
 

@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator reports about a workload, and all that it remembers of it.
+/// Report of the operator about a workload, and all that it remembers of it.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalingPolicyStatus {
@@ -39,16 +39,16 @@ pub struct ScalingPolicyStatus {
     #[schemars(range(min = 0))]
     pub desired_replicas: Option<i32>,
 
-    /// When its size was last changed by the operator.
+    /// Time at which its size was last changed by the operator.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<Time>,
 
-    /// What was decided last, for people, such as `3→6`.
+    /// Last decision, for people, such as `3→6`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub last_decision: Option<String>,
 
-    /// Why, in one word: what holds the workload now, or else the reason of the last decision.
+    /// Reason, in one word: what holds the workload now, or else the reason of the last decision.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub reason: Option<String>,
@@ -71,7 +71,7 @@ pub struct ScalingPolicyStatus {
     #[schemars(length(max = 256))]
     pub scale_events: Vec<ScaleEventStatus>,
 
-    /// Since when the metrics have been unusable without a break. Memory.
+    /// Time since which the metrics have been unusable without a break. Memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_failing_since: Option<Time>,
 
@@ -97,7 +97,7 @@ pub struct ReplicaBounds {
     #[schemars(range(min = 0))]
     pub max_replicas: i32,
 
-    /// What made them other than the workload's own: `Schedule`, or `ScheduleClamped` where a schedule asks for more than
+    /// Cause that made them other than the workload's own: `Schedule`, or `ScheduleClamped` where a schedule asks for more than
     /// `maxReplicas` allows.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
@@ -108,15 +108,15 @@ pub struct ReplicaBounds {
     #[schemars(length(max = 32), inner(length(max = 63)))]
     pub active_schedules: Vec<String>,
 
-    /// When a schedule opens or closes next.
+    /// Time at which a schedule opens or closes next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_schedule_change: Option<Time>,
 }
 
-/// How the last recommendation came about.
+/// Derivation of the last recommendation.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RecommendationStatus {
-    /// What each metric proposes, in the order of the spec.
+    /// Proposal of each metric, in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub metrics: Vec<MetricProposal>,
@@ -127,19 +127,19 @@ pub struct RecommendationStatus {
     pub steps: Vec<RecommendationStep>,
 }
 
-/// What one metric proposes.
+/// Proposal of one metric.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct MetricProposal {
     /// The metric, such as `cpu resource utilization (percentage of request)`.
     #[schemars(length(max = 256))]
     pub metric: String,
 
-    /// What it is now.
+    /// Present value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub current: Option<String>,
 
-    /// What it should be.
+    /// Target value.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub target: Option<String>,
@@ -148,7 +148,7 @@ pub struct MetricProposal {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
-    /// Why it proposes nothing.
+    /// Reason why it proposes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub failure: Option<String>,
@@ -157,14 +157,14 @@ pub struct MetricProposal {
 /// One step of a recommendation.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecommendationStep {
-    /// Which step: `Metrics`, `Stabilization`, `Policies`, `Bounds`, `Fallback` or `Schedule`.
+    /// Step: `Metrics`, `Stabilization`, `Policies`, `Bounds`, `Fallback` or `Schedule`.
     #[schemars(length(max = 64))]
     pub step: String,
 
     /// Replicas after it.
     pub replicas: i32,
 
-    /// Why, in one word.
+    /// Reason, in one word.
     #[schemars(length(max = 128))]
     pub reason: String,
 }
@@ -172,17 +172,17 @@ pub struct RecommendationStep {
 /// A recommendation that a window depends on.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecommendedReplicas {
-    /// When.
+    /// Time.
     pub time: Time,
 
-    /// How many.
+    /// Number.
     pub replicas: i32,
 }
 
 /// A change of size.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScaleEventStatus {
-    /// When.
+    /// Time.
     pub time: Time,
 
     /// By how many replicas; negative when it shrank.
@@ -201,21 +201,21 @@ pub struct ContestStatus {
     #[schemars(length(max = 128))]
     pub manager: String,
 
-    /// When they last did.
+    /// Time at which they last did.
     pub last_time: Time,
 
-    /// How often they have done so.
+    /// Number of times that they have done so.
     #[schemars(range(min = 0))]
     pub count: i32,
 
-    /// Until when the operator writes nothing.
+    /// Time until which the operator writes nothing.
     pub hold_until: Time,
 }
 
 /// A change of size, and what caused it.
 #[derive(KubeSchema, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScalingDecision {
-    /// When.
+    /// Time.
     pub time: Time,
 
     /// Replicas before.
@@ -224,7 +224,7 @@ pub struct ScalingDecision {
     /// Replicas after.
     pub to: i32,
 
-    /// What limited or caused it, in one word.
+    /// Limit or cause of it, in one word.
     #[schemars(length(max = 128))]
     pub reason: String,
 
@@ -233,7 +233,7 @@ pub struct ScalingDecision {
     #[schemars(length(max = 512))]
     pub message: Option<String>,
 
-    /// What became of it: `InProgress`, `Done` or `Failed`; `Unknown` while it is not known whether the write was carried out;
+    /// Outcome: `InProgress`, `Done` or `Failed`; `Unknown` while it is not known whether the write was carried out;
     /// `Preview` where nothing is to be changed, `Observed` where somebody else runs the HPA, and `Held` while somebody keeps
     /// changing the size back.
     #[schemars(length(max = 64))]

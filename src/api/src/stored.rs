@@ -27,7 +27,7 @@ pub struct PolicyObject<S> {
     pub resource_version: String,
     /// Counts edits of the spec.
     pub generation: i64,
-    /// When it was made.
+    /// Time at which it was made.
     pub created_at: UnixTime,
     /// True if a deletion timestamp is set.
     pub deleting: bool,
@@ -43,9 +43,9 @@ pub struct PolicyObject<S> {
 
 /// One of our kinds as it is on the wire.
 pub trait Stored: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned {
-    /// What a user writes.
+    /// Spec as a user writes it.
     type Spec: DeserializeOwned;
-    /// What the operator writes.
+    /// Status as the operator writes it.
     type Status: Serialize;
 
     /// The object with its spec decoded as far as it can be.

@@ -19,12 +19,12 @@ pub struct TemplateDevices {
     #[schemars(length(min = 1, max = 63))]
     pub driver: String,
 
-    /// What tells pools of one driver on one node apart. Default: empty, for drivers with one pool a node.
+    /// Name that tells pools of one driver on one node apart. Default: empty, for drivers with one pool a node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub pool: String,
 
-    /// How many there are; their names are `device-0` and on. Default: none; required without `names`. Range: 1 to 128.
+    /// Number of them; their names are `device-0` and on. Default: none; required without `names`. Range: 1 to 128.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 128))]
     pub count: Option<i32>,

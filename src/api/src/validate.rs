@@ -41,11 +41,11 @@ pub use workloads::ValidatedWorkloads;
 /// A field that can not be used as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// Where, such as `spec.scaleUp.backoff.initial`.
+    /// Path of the field, such as `spec.scaleUp.backoff.initial`.
     pub path: String,
-    /// What is wrong with it.
+    /// Problem with it.
     pub problem: String,
-    /// What to write instead.
+    /// Text to write instead.
     pub fix: String,
 }
 
@@ -73,7 +73,7 @@ pub struct ValidatedLimits {
     pub min_memory_bytes: Option<i64>,
 }
 
-/// How many nodes a budget lets go at once.
+/// Number of nodes that a budget lets go at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ceiling {
     /// So many nodes.
@@ -87,11 +87,11 @@ pub enum Ceiling {
 pub struct ValidatedBudget {
     /// Its name, unique in its list.
     pub name: String,
-    /// How many nodes it lets go at once.
+    /// Number of nodes that it lets go at once.
     pub ceiling: Ceiling,
     /// The removals that it counts, sorted; never empty.
     pub reasons: Vec<BudgetReason>,
-    /// When it is active; always, if none.
+    /// Window in which it is active; always, if none.
     pub window: Option<Window>,
 }
 

@@ -147,7 +147,7 @@ pub struct FailedLaunch {
     pub message: Arc<str>,
     /// The zone, if AWS names it.
     pub zone: Option<Arc<str>>,
-    /// When it began.
+    /// Time at which it began.
     pub at: UnixTime,
 }
 
@@ -158,7 +158,7 @@ pub struct Launches {
     pub in_progress: u32,
     /// The last failure of each class and zone, if no launch of that zone has succeeded since.
     pub failed: Vec<FailedLaunch>,
-    /// How many launches have failed for good since the last success.
+    /// Number of launches that have failed for good since the last success.
     pub failed_count: u32,
     /// When instances were launched and died since the last success of any zone, newest first.
     pub died_at: Vec<UnixTime>,

@@ -84,12 +84,12 @@ pub struct Message {
     pub body: String,
 }
 
-/// A wish for instances at once.
+/// A request for instances at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Launch {
     /// The group.
     pub group: Arc<str>,
-    /// How many; at most 100.
+    /// Number; at most 100.
     pub count: u32,
     /// Makes a repeated call harmless.
     pub token: String,
@@ -100,11 +100,11 @@ pub struct Launch {
 pub struct Launched {
     /// Ids of the instances.
     pub instances: Vec<Arc<str>>,
-    /// Why others did not come.
+    /// Reason why others did not come.
     pub errors: Vec<LaunchError>,
 }
 
-/// Why instances did not come.
+/// Reason why instances did not come.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaunchError {
     /// Code, such as `InsufficientInstanceCapacity`.

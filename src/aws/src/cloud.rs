@@ -22,7 +22,7 @@ const ACTIVITY_AGE_MAX: i64 = 3_600;
 pub struct Cloud {
     /// Its calls.
     pub calls: Arc<dyn Calls>,
-    /// The door of writes.
+    /// The entry point of writes.
     pub gate: Arc<dyn Gate>,
     /// Time.
     pub host: Arc<Host>,

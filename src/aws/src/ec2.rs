@@ -308,7 +308,7 @@ pub fn described_node_group(answer: &str) -> Result<Option<NodeGroup>, String> {
     Ok(value.get("nodegroup").map(node_group))
 }
 
-/// Why an answer was not read to its end.
+/// Reason why an answer was not read to its end.
 fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String {
     if error.is::<LengthLimitError>() {
         return format!("the answer has more than {} MiB", ANSWER_MAX_BYTES >> 20);

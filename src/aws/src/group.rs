@@ -31,7 +31,7 @@ pub struct Group {
     pub being_deleted: bool,
     /// What it launches.
     pub launches: Launches,
-    /// Why desired capacity is no count of nodes, if so.
+    /// Reason why desired capacity is no count of nodes, if so.
     pub weighted: Option<String>,
 }
 
@@ -203,6 +203,6 @@ pub struct Activity {
     pub message: String,
     /// Details: JSON with zone and subnet.
     pub details: String,
-    /// When it began.
+    /// Time at which it began.
     pub started_at: UnixTime,
 }

@@ -86,7 +86,7 @@ impl Holds {
         }
     }
 
-    /// Why the group is held, if it is.
+    /// Reason why the group is held, if it is.
     #[must_use]
     pub fn held(&self, name: &str, now: UnixTime) -> Option<&str> {
         let (until, words) = self.0.get(name)?.held.as_ref()?;

@@ -74,7 +74,7 @@ pub(crate) async fn increase(
 /// True if the synchronous launch applies: one zone, one template and market, and it has not been refused as such.
 ///
 /// It adds to whatever size there is, so it is for the size that was decided on only. A size in between is an earlier,
-/// partly successful launch or somebody else's wish: the rest is asked for by the size itself.
+/// partly successful launch or somebody else's increase: the rest is asked for by the size itself.
 fn launches_at_once(cloud: &Cloud, group: &Group, request: &Increase) -> bool {
     let kind = match &group.launches {
         Launches::Template(_) => true,
@@ -128,7 +128,7 @@ async fn launch(cloud: &Cloud, group: &Group, request: &Increase) -> Option<Resu
     None
 }
 
-/// What came of a synchronous launch. A failed part leaves no wish behind: if it did raise the size, that is taken back.
+/// What came of a synchronous launch. A failed part leaves no increase behind: if it did raise the size, that is taken back.
 async fn launch_answer(
     cloud: &Cloud,
     group: &Group,

@@ -55,11 +55,11 @@ pub struct Wanted {
 pub struct Read {
     /// The group.
     pub group: Group,
-    /// When.
+    /// Time.
     pub at: UnixTime,
-    /// When, on the clock that never jumps.
+    /// Time, on the clock that never jumps.
     pub clock: Instant,
-    /// Since when something has been under way.
+    /// Time since which something has been under way.
     pub busy_since: Option<Instant>,
     /// Since when it has had fewer instances than its size.
     pub short_since: Option<UnixTime>,
@@ -74,20 +74,20 @@ pub struct ForeignEdit {
     pub from: u32,
     /// Desired capacity after.
     pub to: u32,
-    /// When it was seen.
+    /// Time at which it was seen.
     pub at: UnixTime,
 }
 
 /// When an instance came to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// When it was first seen.
+    /// Time at which it was first seen.
     pub seen_at: UnixTime,
-    /// When AWS says its launch began.
+    /// Time at which AWS says its launch began.
     pub begun_at: Option<UnixTime>,
-    /// When it was last seen held by a lifecycle hook.
+    /// Time at which it was last seen held by a lifecycle hook.
     pub held_at: Option<UnixTime>,
-    /// When a list last had it, on the clock that never jumps.
+    /// Time at which a list last had it, on the clock that never jumps.
     pub listed_at: Instant,
 }
 
@@ -109,7 +109,7 @@ pub struct Shape {
     pub instance_type: Option<Arc<str>>,
     /// True if it launches spot instances, and nothing else.
     pub spot: bool,
-    /// Why the group is not to shrink now, if so.
+    /// Reason why the group is not to shrink now, if so.
     pub updating: Option<String>,
 }
 
@@ -143,7 +143,7 @@ pub struct Snapshot {
     pub launches: BTreeMap<Arc<str>, (Launches, Instant)>,
     /// Our last write on each group.
     pub wrote: BTreeMap<Arc<str>, Instant>,
-    /// How many writes each group has had: a read that a write overtook is not stored.
+    /// Number of writes that each group has had: a read that a write overtook is not stored.
     pub writes: BTreeMap<Arc<str>, u64>,
     /// What groups launch.
     pub shapes: BTreeMap<Arc<str>, Shape>,
@@ -217,7 +217,7 @@ impl Snapshot {
         }
     }
 
-    /// When something newer will be known.
+    /// Time at which something newer will be known.
     #[must_use]
     pub fn next_in(&self, clock: Instant) -> Duration {
         let whole = self

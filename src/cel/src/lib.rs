@@ -47,7 +47,7 @@ const MAX_DEPTH: usize = 300;
 /// Source: api/resource/v1 types.go, CELSelectorExpressionMaxLength.
 const MAX_LENGTH: usize = 10 * 1024;
 
-/// Why an expression does not compile.
+/// Reason why an expression does not compile.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CompileError {
     /// The text is not an expression.
@@ -66,7 +66,7 @@ pub enum CompileError {
     Unsupported(String),
 }
 
-/// Why an evaluation has no value.
+/// Reason why an evaluation has no value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct RuntimeError(pub String);

@@ -20,7 +20,7 @@ enum Part {
     Text(Arc<str>),
 }
 
-/// Why a text is not a version.
+/// Reason why a text is not a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VersionError {
     /// It does not have three numbers.

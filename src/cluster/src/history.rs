@@ -53,7 +53,7 @@ pub struct PoolHistory {
     /// Failures that hold groups back.
     #[serde(with = "pairs")]
     pub backoffs: BTreeMap<BackoffKey, Backoff>,
-    /// Since when each node has been unneeded without a break.
+    /// Time since which each node has been unneeded without a break.
     pub unneeded: BTreeMap<Arc<str>, UnixTime>,
     /// Controllers whose missing replicas were bought for before they existed.
     pub anticipations: BTreeMap<Arc<str>, Anticipation>,
@@ -70,7 +70,7 @@ pub struct PoolHistory {
     pub replacement: Option<Replacement>,
     /// What keeps this pool from buying in place of others for now.
     pub consolidation_backoff: Option<ConsolidationBackoff>,
-    /// Why no more outdated nodes of this pool are replaced.
+    /// Reason why no more outdated nodes of this pool are replaced.
     pub rotation_stop: Option<RotationStop>,
     /// Start of the last increase.
     pub last_scale_up: Option<UnixTime>,
@@ -88,12 +88,12 @@ pub struct Replacement {
     /// The increase that bought: an intent of the pool that remembers this, or one that has ended. The number of none where
     /// nothing had to be bought.
     pub intent: IntentId,
-    /// Why: `CheaperNodes`, or `OutdatedNodes`.
+    /// Reason: `CheaperNodes`, or `OutdatedNodes`.
     #[serde(default = "cheaper")]
     pub reason: Reason,
     /// The group that grew.
     pub group: Arc<str>,
-    /// How many nodes were bought; 0 only in place of outdated ones whose pods fit elsewhere.
+    /// Number of nodes that were bought; 0 only in place of outdated ones whose pods fit elsewhere.
     pub bought_count: u32,
     /// The nodes that leave, by pool; at most [`REPLACED_MAX`].
     pub nodes: Vec<Replaced>,
@@ -116,7 +116,7 @@ pub struct RotationStop {
     pub group: Arc<str>,
     /// What they were made of; empty where that was not known.
     pub template: Arc<str>,
-    /// Since when.
+    /// Start.
     pub since: UnixTime,
 }
 
@@ -132,7 +132,7 @@ pub struct Replaced {
 /// Replacements that failed one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConsolidationBackoff {
-    /// How many; at least 1.
+    /// Number; at least 1.
     pub failures: u32,
     /// Nothing is replaced up to and including this instant.
     pub until: UnixTime,
@@ -148,9 +148,9 @@ pub struct Intent {
     pub epoch: u64,
     /// What is to happen, and how far it has come.
     pub action: Action,
-    /// Why, for the decision record.
+    /// Reason, for the decision record.
     pub reason: Reason,
-    /// When it was decided.
+    /// Time at which it was decided.
     pub started_at: UnixTime,
     /// After this it ends as Failed.
     pub deadline: UnixTime,
@@ -177,7 +177,7 @@ pub struct Increase {
     pub to: u32,
     /// How far it has come.
     pub phase: IncreasePhase,
-    /// When the cloud accepted `to`; `None` before, and where that was not remembered.
+    /// Time at which the cloud accepted `to`; `None` before, and where that was not remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub accepted_at: Option<UnixTime>,
 }
@@ -203,7 +203,7 @@ pub struct Removal {
     pub victims: Vec<Victim>,
     /// How far it has come.
     pub phase: RemovalPhase,
-    /// When the present phase began.
+    /// Time at which the present phase began.
     pub phase_since: UnixTime,
 }
 
@@ -260,7 +260,7 @@ pub struct Backoff {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Anticipation {
-    /// When the shortfall was first planned for.
+    /// Time at which the shortfall was first planned for.
     pub since: UnixTime,
     /// Not anticipated again before this instant, once the pods have failed to appear.
     pub until: Option<UnixTime>,
@@ -282,7 +282,7 @@ pub struct PodClassKey {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Unbound {
-    /// Since when a ready node has had room for them without a break; `None` while none has.
+    /// Time since which a ready node has had room for them without a break; `None` while none has.
     pub room_since: Option<UnixTime>,
     /// Purchases for them after they had waited for long, whose nodes came and went to other pods.
     pub bought_count: u32,
@@ -318,11 +318,11 @@ pub struct Refusal {
     pub reason: Reason,
     /// The values, for example `needs zone b; pool has a, c`.
     pub message: Arc<str>,
-    /// How many pods.
+    /// Number of pods.
     pub pods_count: u32,
     /// Some of them, sorted.
     pub examples: Vec<Arc<str>>,
-    /// Since when this reason has held without a break.
+    /// Time since which this reason has held without a break.
     pub since: UnixTime,
 }
 
@@ -330,15 +330,15 @@ pub struct Refusal {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Blocked {
-    /// Why they stay.
+    /// Reason why they stay.
     pub reason: Reason,
-    /// How many nodes.
+    /// Number of nodes.
     pub count: u32,
     /// Some of them, sorted.
     pub examples: Vec<Arc<str>>,
     /// The object in the way, as `kind/namespace/name`, if there is one.
     pub object: Option<Arc<str>>,
-    /// Since when this reason has held without a break.
+    /// Time since which this reason has held without a break.
     pub since: UnixTime,
 }
 
@@ -348,7 +348,7 @@ pub struct Blocked {
 pub struct Decision {
     /// The intent's id, or a number of its own for a decision without effect.
     pub id: IntentId,
-    /// When it was made.
+    /// Time at which it was made.
     pub time: UnixTime,
     /// What was done.
     pub action: DecisionAction,
@@ -358,13 +358,13 @@ pub struct Decision {
     pub from: u32,
     /// Nodes the pool wants after.
     pub to: u32,
-    /// Why.
+    /// Reason.
     pub reason: Reason,
     /// The same for a person, with numbers.
     pub message: Arc<str>,
     /// How it ended.
     pub outcome: DecisionOutcome,
-    /// How many pods it is for, or moves.
+    /// Number of pods that it is for, or moves.
     pub pods_count: u32,
     /// Some of those pods (or of the nodes that leave), sorted.
     pub examples: Vec<Arc<str>>,
@@ -402,7 +402,7 @@ pub enum DecisionOutcome {
 pub struct Considered {
     /// The pool.
     pub pool: Arc<str>,
-    /// Why not.
+    /// Reason why not.
     pub reason: Reason,
     /// The values.
     pub message: Arc<str>,
@@ -457,7 +457,7 @@ impl PoolHistory {
         self.last_removal_of(node).is_some_and(|decision| decision.outcome == DecisionOutcome::Failed)
     }
 
-    /// When the last removal that names this node among its examples was decided, if it came to nothing.
+    /// Time at which the last removal that names this node among its examples was decided, if it came to nothing.
     #[must_use]
     pub fn removed_in_vain(&self, node: &str) -> Option<UnixTime> {
         let in_vain = |decision: &&Decision| {

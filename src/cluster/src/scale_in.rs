@@ -57,7 +57,7 @@ pub struct CostWrite {
     pub cost: Option<i32>,
 }
 
-/// Why the ReplicaSet controller chooses alone.
+/// Reason why the ReplicaSet controller chooses alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LeftAlone {
     /// Another controller ranks pods by rules of its own, and in a rollout the Deployment controller divides the replicas.

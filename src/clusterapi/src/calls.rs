@@ -66,7 +66,7 @@ pub struct Answer {
     pub body: Value,
 }
 
-/// Why a request has no answer of use.
+/// Reason why a request has no answer of use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The server refused: the HTTP status and its words.

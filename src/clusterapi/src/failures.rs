@@ -37,7 +37,7 @@ pub(crate) struct Failure {
     pub class: FailureClass,
     /// The provider's reason and message.
     pub message: String,
-    /// When it began.
+    /// Time at which it began.
     pub at: Option<UnixTime>,
 }
 

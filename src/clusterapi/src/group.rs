@@ -93,7 +93,7 @@ impl Group {
         self.object.replicas().saturating_sub(count)
     }
 
-    /// Why its MachineSets make no machine, if they say so.
+    /// Reason why its MachineSets make no machine, if they say so.
     #[must_use]
     pub(crate) fn makes_nothing(&self) -> Option<&str> {
         self.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
@@ -133,7 +133,7 @@ impl Group {
         })
     }
 
-    /// Why nothing of it is changed, not even its size.
+    /// Reason why nothing of it is changed, not even its size.
     #[must_use]
     pub(crate) fn stopped(&self) -> Option<Hold> {
         let hold =
@@ -168,7 +168,7 @@ impl Group {
         by_label.filter(|by| *by != "false").or_else(|| self.object.metadata.size_applied_by())
     }
 
-    /// Whether a lowering would take marked machines and no others.
+    /// True if a lowering would take marked machines and no others.
     ///
     /// # Errors
     /// [`Hold`] when it could take others, or nobody can say.

@@ -24,7 +24,7 @@ pub(crate) struct Mark {
     pub replicas: u32,
     /// Machines that were marked together.
     pub count: u32,
-    /// When it was marked.
+    /// Time at which it was marked.
     pub at: UnixTime,
 }
 

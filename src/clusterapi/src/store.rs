@@ -142,12 +142,12 @@ pub(crate) struct Sizes {
     /// The last change by somebody else: from, to, when.
     pub foreign: Option<(u32, u32, UnixTime)>,
     undone: Vec<UnixTime>,
-    /// Since when it has had fewer machines than its size.
+    /// Time since which it has had fewer machines than its size.
     pub short_since: Option<UnixTime>,
 }
 
 impl Sizes {
-    /// How long a change by somebody else is reported.
+    /// Time that a change by somebody else is reported.
     const REPORTED: Seconds = Seconds(600);
     /// Changes that were undone within this time count.
     const UNDONE_WITHIN: Seconds = Seconds(3_600);
@@ -196,7 +196,7 @@ pub(crate) struct TemplatesRead {
     pub refs: String,
     /// The templates, or why they cannot be read.
     pub found: Result<Templates, String>,
-    /// When they were read.
+    /// Time at which they were read.
     pub at: UnixTime,
 }
 
@@ -219,7 +219,7 @@ pub(crate) struct Store {
     pub choosing: BTreeMap<Arc<str>, String>,
     /// Templates by group id.
     pub templates: BTreeMap<Arc<str>, TemplatesRead>,
-    /// Since when no machine's node is a node of this cluster.
+    /// Time since which no machine's node is a node of this cluster.
     pub strange_since: Option<UnixTime>,
 }
 

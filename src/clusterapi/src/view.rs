@@ -179,7 +179,7 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
     state
 }
 
-/// Why the group neither grows nor shrinks.
+/// Reason why the group neither grows nor shrinks.
 fn frozen(
     store: &Store,
     own: &Own,

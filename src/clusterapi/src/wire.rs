@@ -71,13 +71,13 @@ impl Meta {
         self.deletion_timestamp.is_some()
     }
 
-    /// When its deletion began.
+    /// Time at which its deletion began.
     #[must_use]
     pub(crate) fn deleted_at(&self) -> Option<UnixTime> {
         self.deletion_timestamp.as_deref().and_then(UnixTime::parse)
     }
 
-    /// When it was created.
+    /// Time at which it was created.
     #[must_use]
     pub(crate) fn created_at(&self) -> Option<UnixTime> {
         self.creation_timestamp.as_deref().and_then(UnixTime::parse)
@@ -133,7 +133,7 @@ pub(crate) struct Condition {
 }
 
 impl Condition {
-    /// When its status last changed.
+    /// Time at which its status last changed.
     #[must_use]
     pub(crate) fn changed_at(&self) -> Option<UnixTime> {
         self.last_transition_time.as_deref().and_then(UnixTime::parse)

@@ -137,7 +137,7 @@ pub(crate) fn drainability(input: &Value, out: &Value) -> Result<(), String> {
     world.apply(Delta::PodApplied(Box::new(pod)));
     let entry = world.pod(world.pod_id(&key).ok_or("the pod is not there")?);
     let mut disruptions = Disruptions::of(&world);
-    let got = match rules.judge(entry, &world, &mut disruptions, UnixTime(input.now_s)) {
+    let got = match rules.drainability(entry, &world, &mut disruptions, UnixTime(input.now_s)) {
         Drainability::Move => ("move", None),
         Drainability::DaemonSet => ("daemonset", None),
         Drainability::OnCompletion => ("on_completion", None),

@@ -36,8 +36,8 @@ fn slice(node: &str, number: usize) -> Slice {
 fn main() -> ExitCode {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<usize>().ok());
     let (nodes, pods) = (numbers.next().unwrap_or(1000), numbers.next().unwrap_or(10_000));
-    let wish = "device.attributes['gpu.example.com'].model == 'A'";
-    let mut builder = world().with_devices().claim_template("one", claim_spec(1, &[wish]));
+    let selector = "device.attributes['gpu.example.com'].model == 'A'";
+    let mut builder = world().with_devices().claim_template("one", claim_spec(1, &[selector]));
     for number in 0..nodes {
         let name = format!("n{number:05}");
         builder = builder.node(node(&name).of("gpu", "a")).slice(slice(&name, number));

@@ -167,7 +167,7 @@ pub struct RepairRule {
     pub condition: Arc<str>,
     /// The status that means that something is wrong.
     pub status: ConditionStatus,
-    /// How long the condition must have had the status.
+    /// Time that the condition must have had the status.
     pub after: Seconds,
 }
 
@@ -221,7 +221,7 @@ impl Default for Consolidation {
 pub struct Drain {
     /// Longest grace given to a pod. Default 10 min.
     pub max_grace_period: Seconds,
-    /// How long refused evictions are tried again. Default 2 min.
+    /// Time that refused evictions are tried again. Default 2 min.
     pub eviction_timeout: Seconds,
     /// Pods with local storage keep their node. Default true.
     pub skip_local_storage: bool,
@@ -403,7 +403,7 @@ pub struct RequestSettings {
     pub best_effort_atomic: bool,
     /// The value of the parameter `processorInstance` that names this operator.
     pub processor_instance: Option<Arc<str>>,
-    /// How long granted room is held. Default 10 minutes.
+    /// Time that granted room is held. Default 10 minutes.
     pub booking_for: Seconds,
 }
 

@@ -13,7 +13,7 @@ use crate::world::IntentId;
 use crate::world::gang::GangRef;
 use crate::world::provider::FailureClass;
 
-/// What [`crate::plan`] returns.
+/// What [`crate::plan()`] returns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
@@ -23,7 +23,7 @@ pub struct Plan {
     pub reasons: Reasons,
     /// The memory after this plan; its journal is written before any step runs.
     pub next_history: History,
-    /// When something may change although nothing happens; `None` for never.
+    /// Time at which something may change although nothing happens; `None` for never.
     pub wake_at: Option<UnixTime>,
     /// Nodes that get or lose the soft taint of those that go next.
     #[serde(skip_serializing_if = "CandidateTaints::is_empty")]
@@ -64,7 +64,7 @@ pub enum Step {
         from: u32,
         /// The target wanted.
         to: u32,
-        /// When the intent was decided: providers that simulate a delay count from here.
+        /// Time at which the intent was decided: providers that simulate a delay count from here.
         started_at: UnixTime,
     },
     /// Take back what an increase asked for and what did not come: never an instance, never below `from`.
@@ -79,7 +79,7 @@ pub enum Step {
         from: u32,
         /// The target it asked for.
         to: u32,
-        /// When it was decided.
+        /// Time at which it was decided.
         started_at: UnixTime,
     },
     /// Put our taint and annotation on these nodes, and cordon them.
@@ -207,7 +207,7 @@ pub enum StepResult {
     MarkFailed {
         /// The node.
         node: Arc<str>,
-        /// Why.
+        /// Reason.
         message: Arc<str>,
     },
     /// Each pod's answer.
@@ -250,7 +250,7 @@ pub enum StepResult {
     },
     /// The guard refused: claim lost, stale view or bounds. Nothing was sent.
     Refused {
-        /// Why.
+        /// Reason.
         message: Arc<str>,
     },
     /// The call failed or its end is unknown; the next tick looks again.
@@ -328,7 +328,7 @@ pub struct BufferVerdict {
     pub wanted_count: u32,
     /// True if its shape and size are known.
     pub resolved: bool,
-    /// Why it is not, or why some pods are not looked at.
+    /// Reason why it is not, or why some pods are not looked at.
     pub fault: Option<BufferFault>,
     /// Pods with room on ready nodes.
     pub ready_count: u32,
@@ -350,11 +350,11 @@ impl BufferVerdict {
     }
 }
 
-/// Why a CapacityBuffer is not served, or not wholly.
+/// Reason why a CapacityBuffer is not served, or not wholly.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BufferFault {
-    /// Why.
+    /// Reason.
     pub reason: Reason,
     /// For a person, with what to do.
     pub message: Arc<str>,
@@ -383,7 +383,7 @@ pub struct RequestVerdict {
     pub answer: RequestAnswer,
     /// Pods that it asks for.
     pub pods_count: u32,
-    /// How many of them are real pods by now.
+    /// Number of them that are real pods by now.
     pub consumed_count: u32,
     /// Pods with room on ready nodes.
     pub ready_count: u32,
@@ -393,11 +393,11 @@ pub struct RequestVerdict {
     pub on_new: BTreeMap<Arc<str>, u32>,
     /// Pods without room.
     pub unplaced_count: u32,
-    /// Why it waits or ends.
+    /// Reason why it waits or ends.
     pub fault: Option<BufferFault>,
     /// Each pool that gives no room, with its first failing rule.
     pub pools: Vec<PoolReason>,
-    /// When it ends: by its validity, or by the end of its booking.
+    /// Time at which it ends: by its validity, or by the end of its booking.
     pub until: UnixTime,
     /// Names of parameters whose value cannot be used.
     pub wrong_parameters: Vec<Arc<str>>,
@@ -456,7 +456,7 @@ pub struct GangVerdict {
     pub pods_count: u32,
     /// Most of these that found room at once.
     pub fit_count: u32,
-    /// Why nothing is bought for them; `None` if all that are needed have room or get it.
+    /// Reason why nothing is bought for them; `None` if all that are needed have room or get it.
     pub reason: Option<Reason>,
     /// Names of some of the pods, sorted.
     pub examples: Vec<Arc<str>>,
@@ -499,9 +499,9 @@ pub struct PodVerdict {
     pub namespace: Arc<str>,
     /// The controller, or the pod's own name.
     pub owner: Arc<str>,
-    /// How many pods, anticipated ones included.
+    /// Number of pods, anticipated ones included.
     pub pods_count: u32,
-    /// How many of them do not exist yet.
+    /// Number of them that do not exist yet.
     pub anticipated_count: u32,
     /// Some of their names, sorted.
     pub examples: Vec<Arc<str>>,
@@ -511,7 +511,7 @@ pub struct PodVerdict {
     pub on_new: BTreeMap<Arc<str>, u32>,
     /// How many got nothing.
     pub unplaced_count: u32,
-    /// Why they were not demand at all, if so.
+    /// Reason why they were not demand at all, if so.
     pub skipped: Option<Reason>,
     /// Each pool that did not take them, with its first failing rule.
     pub pools: Vec<PoolReason>,
@@ -537,7 +537,7 @@ pub struct NodeVerdict {
     pub node: Arc<str>,
     /// Its pool; empty for foreign nodes.
     pub pool: Arc<str>,
-    /// Why it stays, or that it is on its way out.
+    /// Reason why it stays, or that it is on its way out.
     pub reason: Reason,
     /// The object in the way, as `kind/namespace/name`.
     pub object: Option<Arc<str>>,
@@ -553,7 +553,7 @@ pub struct PreviewAction {
     pub from: u32,
     /// Nodes it would want.
     pub to: u32,
-    /// Why.
+    /// Reason.
     pub reason: Reason,
     /// For a person.
     pub message: Arc<str>,

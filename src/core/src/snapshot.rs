@@ -14,7 +14,7 @@ use crate::time::UnixTime;
 use crate::world::record::{Error, WorldRecord};
 use crate::world::view::View;
 
-/// Everything that [`crate::plan`] reads, what decisions on replicas have read, and the clocks that explanations show.
+/// Everything that [`crate::plan()`] reads, what decisions on replicas have read, and the clocks that explanations show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Snapshot {
@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub history: History,
     /// What is.
     pub world: WorldRecord,
-    /// Since when each node has been kept by its reason, for explanations; no plan reads it. Empty where nobody watched.
+    /// Time since which each node has been kept by its reason, for explanations; no plan reads it. Empty where nobody watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptNodes>,
     /// What the last decision on the replicas of each workload was made from, each with its own instant. `None` where
@@ -62,7 +62,7 @@ impl Snapshot {
         Self { replicas: Some(replicas), ..self }
     }
 
-    /// Since when this node has been kept by this reason, and whether that was seen to begin.
+    /// Time since which this node has been kept by this reason, and whether that was seen to begin.
     #[must_use]
     pub fn kept_since(&self, node: &str, reason: Reason) -> Option<(UnixTime, bool)> {
         let has = |row: &&KeptNodes| {

@@ -143,7 +143,7 @@ fn devices_of_pods_under_the_expendable_cutoff_are_not_free() {
 
 #[test]
 fn a_claim_that_no_device_meets_names_request_selector_and_nearest_class() {
-    let wish = "device.attributes['gpu.example.com'].model == 'B'";
+    let expression = "device.attributes['gpu.example.com'].model == 'B'";
     let with = |selectors: &[&str], class: &str| {
         let mut spec = claim_spec(1, selectors);
         spec.devices.requests[0].exactly.as_mut().expect("exact").device_class_name = class.into();
@@ -154,12 +154,12 @@ fn a_claim_that_no_device_meets_names_request_selector_and_nearest_class() {
         check(&plan, &[]);
         answer(&plan, "odd", "gpu")
     };
-    let (reason, message) = with(&[wish], DRIVER);
+    let (reason, message) = with(&[expression], DRIVER);
     assert_eq!(reason, Reason::DevicesDoNotMatch);
     assert_eq!(
         message,
         format!(
-            "claim gpu, request gpus: none of 4 devices passes `{wish}`; class gpu.example.com alone has 4"
+            "claim gpu, request gpus: none of 4 devices passes `{expression}`; class gpu.example.com alone has 4"
         )
     );
     let (_, message) = with(&[], "nic");
@@ -184,8 +184,8 @@ fn what_only_a_living_machine_has_is_not_sold() {
     let uuid = "GPU-18db0e85-99e9-c746-8531-ffeb86328b39";
     let mut gpu = device("gpu-0", "A");
     gpu.attributes.insert("uuid".into(), Attribute::String(uuid.into()));
-    let wish = format!("device.attributes['gpu.example.com'].uuid == '{uuid}'");
-    let world = cluster().claim_template("that", claim_spec(1, &[&wish])).node(member("n1"));
+    let expression = format!("device.attributes['gpu.example.com'].uuid == '{uuid}'");
+    let world = cluster().claim_template("that", claim_spec(1, &[&expression])).node(member("n1"));
     let world = world.slice(slice_of("n1", vec![gpu])).pod(train("first").on("n1"));
     let world = world.resource_claim(held_claim("first", "n1", &[0], &["first"])).group("gpu", "a", "", 1);
     let plan =

@@ -21,7 +21,7 @@ fn protected(pod: PodBuilder, until: UnixTime) -> PodBuilder {
     pod.with(|pod| pod.protected_until = Some(until))
 }
 
-/// Why node n stays, or leaves, beside a node with room, and when the next decision may be due.
+/// Reason why node n stays, or leaves, beside a node with room, and when the next decision may be due.
 fn verdict(n: NodeBuilder, pod: PodBuilder) -> (Reason, Option<String>, Option<UnixTime>) {
     let taker = member("taker").with(|node| node.annotations.insert(DO_NOT_DISRUPT_ANNOTATION, "true"));
     let world = cluster([n, taker], [pod]).build();

@@ -10,7 +10,7 @@ use headroom_core::world::World;
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
 
-/// When a pod that was sent away at [`NOW`] counts as one that stays.
+/// Time at which a pod that was sent away at [`NOW`] counts as one that stays.
 const UNTIL: UnixTime = UnixTime(NOW.0 + 120);
 
 /// Nodes n and o with two replicas each, and m with one.

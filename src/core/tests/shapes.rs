@@ -81,7 +81,7 @@ fn fewest_nodes_go_before_the_name_where_the_chain_leaves_a_tie() {
     assert_eq!(increases(&plan), [(("b".to_owned(), "g".to_owned()), (0, 1))].into());
 }
 
-/// How many nodes are bought for these pods by a group whose provider describes this node, with these nodes there.
+/// Number of nodes that are bought for these pods by a group whose provider describes this node, with these nodes there.
 fn bought_of(said: NodeTemplate, nodes: Vec<NodeBuilder>, pods: Vec<Pod>) -> u32 {
     let template = GroupTemplate { node: said, trust: TemplateTrust::Estimate, ..GroupTemplate::default() };
     let target = u32::try_from(nodes.len()).expect("few");

@@ -366,7 +366,7 @@ fn no_pod_is_drained_while_a_node_is_on_its_way_for_one_that_was_bought_for_late
     assert_eq!(removals(SETTLE.0, &robbed), 0);
 }
 
-/// How many removals begin beside a promise where the nodes that are drained are outdated, and why `w1` stays.
+/// Number of removals that begin beside a promise where the nodes that are drained are outdated, and why `w1` stays.
 fn rotated(pod_age: i64) -> (usize, Vec<Reason>) {
     let made_by = |node: NodeBuilder, template: &str| node.annotation(TEMPLATE_ANNOTATION, template);
     let old = |name: &str| made_by(node(name).of("general", "a").age(7200), "1111");

@@ -129,7 +129,7 @@ fn shrunk(world: WorldBuilder, count: usize, config: &Config) -> Plan {
     plan(&world.build(), &unneeded(count), config, NOW)
 }
 
-/// How many nodes each open removal names.
+/// Number of nodes that each open removal names.
 fn removals(plan: &Plan) -> Vec<usize> {
     plan.next_history.pools["tpu"].removals().map(|(_, removal)| removal.victims.len()).collect()
 }

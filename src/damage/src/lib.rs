@@ -14,7 +14,7 @@ pub struct Tally {
     pub refused: u64,
 }
 
-/// How many cases are tried: what HEADROOM_CASES says, or `usual`.
+/// Number of cases that are tried: what HEADROOM_CASES says, or `usual`.
 #[must_use]
 pub fn cases(usual: u64) -> u64 {
     std::env::var("HEADROOM_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(usual)

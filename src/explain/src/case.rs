@@ -22,7 +22,7 @@ pub const FORMAT: &str = "headroom.dev/snapshot";
 /// The version that this program writes. It reads all before it too: version 1 has no inputs of decisions on replicas.
 pub const VERSION: u32 = 2;
 
-/// Why a file is no case.
+/// Reason why a file is no case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be opened.
@@ -66,7 +66,7 @@ pub struct Case {
     pub version: u32,
     /// The program that wrote it.
     pub written_by: String,
-    /// When it was taken.
+    /// Time at which it was taken.
     pub taken_at: UnixTime,
     /// True if names were replaced by codes.
     pub names_hidden: bool,

@@ -45,7 +45,7 @@ pub struct PoolRow {
     pub cost_per_hour_micro: Option<i64>,
     /// The last change by others, if events report one.
     pub theirs: String,
-    /// Why we would.
+    /// Reason why we would.
     pub reason: String,
     /// The same in a sentence.
     pub message: String,
@@ -67,7 +67,7 @@ pub struct WorkloadRow {
     pub difference: Option<i64>,
     /// Who scales it, and what they want.
     pub theirs: String,
-    /// Why we would.
+    /// Reason why we would.
     pub reason: String,
     /// The same in a sentence.
     pub message: String,

@@ -19,7 +19,7 @@ use headroom_api::{NodePoolStatus, ScalingPolicyStatus};
 pub struct Evidence {
     /// NodePools by name, with the status as stored.
     pub pools: BTreeMap<Arc<str>, PoolSeen>,
-    /// Why the ClusterScalingPolicy cannot be used, if so.
+    /// Reason why the ClusterScalingPolicy cannot be used, if so.
     pub invalid_policy: Option<String>,
     /// Deployments, ReplicaSets, StatefulSets, Jobs and DaemonSets, in order of kind and key.
     pub workloads: Vec<WorkloadSeen>,
@@ -39,7 +39,7 @@ pub struct Evidence {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolSeen {
-    /// Why its spec cannot be used, if so.
+    /// Reason why its spec cannot be used, if so.
     pub invalid: Option<String>,
     /// `KWOK` or `AWS`.
     pub provider: String,
@@ -61,7 +61,7 @@ pub struct WorkloadSeen {
     pub replicas: u32,
     /// Pods that are ready.
     pub ready: u32,
-    /// When it was made.
+    /// Time at which it was made.
     pub created_at: UnixTime,
     /// The controller that owns it, as kind and name.
     pub owner: Option<(String, String)>,
@@ -83,7 +83,7 @@ pub struct HpaSeen {
     pub current: Option<i64>,
     /// Replicas that it wants.
     pub desired: Option<i64>,
-    /// When it last changed the size.
+    /// Time at which it last changed the size.
     pub last_scale_at: Option<UnixTime>,
     /// What it asks for, as it was read: what a simulation gives it again.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -127,7 +127,7 @@ pub struct ConditionSeen {
     pub reason: String,
     /// A sentence.
     pub message: String,
-    /// Since when.
+    /// Start.
     pub since: Option<UnixTime>,
 }
 
@@ -146,7 +146,7 @@ pub struct PodTimes {
     /// Ready for traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready_at: Option<UnixTime>,
-    /// Why the scheduler has not placed it, in its words.
+    /// Reason why the scheduler has not placed it, in its words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unscheduled: Option<(UnixTime, String)>,
 }
@@ -155,7 +155,7 @@ pub struct PodTimes {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EventSeen {
-    /// When it was last seen.
+    /// Time at which it was last seen.
     pub at: UnixTime,
     /// Kind of the object.
     pub kind: String,
@@ -183,7 +183,7 @@ impl PoolSeen {
 }
 
 impl HpaSeen {
-    /// The replicas that whoever runs it wants; `None` where nobody has written its status yet, whose 0 is no wish.
+    /// The replicas that whoever runs it wants; `None` where nobody has written its status yet, whose 0 was not asked for.
     #[must_use]
     pub fn wanted(&self) -> Option<i64> {
         self.desired.filter(|desired| *desired > 0 || self.current.is_some())

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::table::{Column, Table, WIDTH, wrap};
 
-/// Why something is as it is.
+/// Reason why something is as it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -58,7 +58,7 @@ pub struct Fact {
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Moment {
-    /// When.
+    /// Time.
     pub time: Time,
     /// Its place in the chain of causes, among moments of the same second.
     #[serde(skip)]
@@ -112,7 +112,7 @@ pub struct ExplainedStep {
     pub step: String,
     /// Replicas after it.
     pub replicas: String,
-    /// Why, with the values.
+    /// Reason, with the values.
     pub why: String,
 }
 

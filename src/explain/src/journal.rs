@@ -12,13 +12,13 @@ use super::table::{Column, Table};
 /// Something that was decided or done.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Entry {
-    /// When.
+    /// Time.
     pub time: Time,
     /// The object.
     pub object: String,
     /// What, such as `ScaleUp 3→5`.
     pub what: String,
-    /// Why.
+    /// Reason.
     pub why: String,
     /// How it ended; empty for events.
     pub outcome: String,

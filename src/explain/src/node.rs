@@ -158,7 +158,7 @@ fn pods_in_words(
     let (mut movable, mut daemons, mut rest) = (0u32, 0u32, 0u32);
     let mut blocking: BTreeMap<Reason, Vec<String>> = BTreeMap::new();
     for pod in pods {
-        match rules.judge(pod, &opened.world, &mut disruptions, opened.now()) {
+        match rules.drainability(pod, &opened.world, &mut disruptions, opened.now()) {
             Drainability::Move => movable += 1,
             Drainability::DaemonSet => daemons += 1,
             Drainability::Skip => rest += 1,

@@ -55,7 +55,7 @@ pub struct PoolRow {
     pub ready: Option<i64>,
     /// What was decided last.
     pub last: Option<LastDecision>,
-    /// Why it does what it does.
+    /// Reason why it does what it does.
     pub reason: String,
 }
 
@@ -67,7 +67,7 @@ pub struct LastDecision {
     pub from: u32,
     /// To how many.
     pub to: u32,
-    /// When.
+    /// Time.
     pub time: Time,
 }
 
@@ -85,7 +85,7 @@ pub struct WorkloadRow {
     pub current: Option<i64>,
     /// Replicas wanted; absent while it is not known.
     pub desired: Option<i64>,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 

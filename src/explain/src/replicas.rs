@@ -95,7 +95,7 @@ fn unclear(unknown: &Unknown) -> String {
     }
 }
 
-/// Why the metrics did not decide; `None` where they did.
+/// Reason why the metrics did not decide; `None` where they did.
 fn way(steps: &Steps) -> Option<String> {
     let since = |since: Moment| format!("metrics unknown since {}", since.second());
     Some(match (steps.branch, steps.fallback) {

@@ -153,7 +153,7 @@ pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
 
 /// What is wrong with one of our objects: by the definition's schema first, and if that holds by its rules.
 ///
-/// The rules are those of `src/api/validate`, by which the operator itself judges; a test holds them against the CEL rules
+/// The rules are those of `src/api/validate`, by which the operator itself validates; a test holds them against the CEL rules
 /// of the definitions. An engine for CEL would add a third to the program for the same answers.
 fn alone(manifest: &Manifest) -> Vec<Finding> {
     let shape = schema::check(&manifest.object);

@@ -19,7 +19,7 @@ use headroom_operator::page::{self, Document, Run};
 use headroom_simulator::changes::Start;
 use headroom_simulator::cluster::SimCluster;
 use headroom_simulator::compare;
-use headroom_simulator::render::{Narrator, Style, summary};
+use headroom_simulator::render::{Renderer, Style, summary};
 use headroom_simulator::replica::PortKind;
 use headroom_simulator::run::{Options, Outcome, Scene, run};
 use headroom_simulator::run_record::{RunRecord, document};
@@ -174,7 +174,7 @@ fn document_of(first: &Start, second: Option<&Start>, options: &SimulateOptions)
     if options.output == Form::Text && second.is_none() {
         let mut run_record = RunRecord::new(scenario, &scenario.name);
         let settings = settings(first, options);
-        let outcome = narrated(scenario, &settings, options, &mut |scene| run_record.saw(scene))?;
+        let outcome = rendered(scenario, &settings, options, &mut |scene| run_record.saw(scene))?;
         runs.push(run_record.finish(&outcome));
     } else {
         runs.push(recorded(first, options)?);
@@ -221,11 +221,11 @@ fn recorded(start: &Start, options: &SimulateOptions) -> anyhow::Result<Run> {
 }
 
 fn render(scenario: &Scenario, settings: &Options, options: &SimulateOptions) -> anyhow::Result<()> {
-    narrated(scenario, settings, options, &mut |_| {}).map(drop)
+    rendered(scenario, settings, options, &mut |_| {}).map(drop)
 }
 
 /// Runs the scenario and renders its timeline meanwhile; `spectate` gets each step too.
-fn narrated(
+fn rendered(
     scenario: &Scenario,
     settings: &Options,
     options: &SimulateOptions,
@@ -235,8 +235,8 @@ fn narrated(
         colours: terminal::is_read_by_a_person(),
         every: options.every.unwrap_or_else(|| usual_interval(scenario.duration)),
     };
-    let mut narrator = Narrator::new(scenario, style);
-    terminal::print(&format!("{}\n", narrator.head(scenario)))?;
+    let mut renderer = Renderer::new(scenario, style);
+    terminal::print(&format!("{}\n", renderer.head(scenario)))?;
     let machine = Host::machine();
     let began_at = machine.wall();
     let mut broken = None;
@@ -247,18 +247,18 @@ fn narrated(
         if options.status && end <= scene.now {
             pools = pools_of(scene.cluster);
         }
-        for line in narrator.saw(scene) {
+        for line in renderer.saw(scene) {
             if let Err(error) = terminal::print_coloured(&format!("{line}\n")) {
                 broken.get_or_insert(error);
             }
         }
     })
     .context("failed to start the simulation")?;
-    for line in narrator.flush() {
+    for line in renderer.flush() {
         terminal::print_coloured(&format!("{line}\n"))?;
     }
     let took = machine.wall().duration_since(began_at).as_secs_f64();
-    let summary = summary(&outcome, narrator.decisions_count(), scenario.duration, took);
+    let summary = summary(&outcome, renderer.decisions_count(), scenario.duration, took);
     terminal::print(&format!("\n{summary}"))?;
     for pool in pools {
         terminal::print(&format!("---\n{pool}"))?;

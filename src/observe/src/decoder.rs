@@ -17,7 +17,7 @@ use headroom_core::world::volume::ClaimSpec;
 
 use super::slim::{Amounts, QuantityText};
 
-/// Why an object cannot be used. It is left out of the world, counted and warned of; the others live on.
+/// Reason why an object cannot be used. It is left out of the world, counted and warned of; the others live on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The object has no name, or a namespaced one no namespace.

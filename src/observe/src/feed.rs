@@ -1,4 +1,4 @@
-//! The door of this room: what has changed since last asked, whether all is known, and how old the view is.
+//! The entry point of this package: what has changed since last asked, whether all is known, and how old the view is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ use super::decoder::{Decoder, Error};
 use super::optional::{
     BUFFERS, QUOTAS, REQUESTS, TEMPLATES, follow_optional, follow_quotas, follow_templates,
 };
-use super::partial_object::Remains;
+use super::partial_object::PartialObject;
 use super::policies::{Policies, PolicyChange};
 use super::queue::{Queue, Urgency};
 use super::watch::follow;
@@ -49,7 +49,7 @@ pub trait Feed: Send + Sync {
     /// True if every kind has been listed completely once.
     fn synced(&self) -> bool;
 
-    /// How long the most silent watch has been silent; `None` while one has not been listed. A healthy watch is heard
+    /// Time that the most silent watch has been silent; `None` while one has not been listed. A healthy watch is heard
     /// about once a minute, since servers send bookmarks.
     fn staleness(&self, now: UnixTime) -> Option<Seconds>;
 
@@ -61,7 +61,7 @@ pub trait Feed: Send + Sync {
     /// The newest version that any watch has shown; 0 when none, or when versions are no numbers.
     fn newest_version(&self) -> u64;
 
-    /// When the server last went back to an older state than it had shown on any watch; `None` if it never did.
+    /// Time at which the server last went back to an older state than it had shown on any watch; `None` if it never did.
     fn regressed_at(&self) -> Option<UnixTime>;
 }
 
@@ -78,9 +78,9 @@ pub struct WatchHealth {
     pub version: u64,
     /// How often the server went back to an older version than it had shown before.
     pub regressions_count: u64,
-    /// When it last did.
+    /// Time at which it last did.
     pub regressed_at: Option<UnixTime>,
-    /// How many objects could not be decoded and were left out.
+    /// Number of objects that could not be decoded and were left out.
     pub undecodable_count: u64,
     /// What went wrong last, while it has not gone right again.
     pub trouble: Option<String>,
@@ -121,17 +121,17 @@ impl KubeFeed {
 
     /// Resolves when an HPA, a ScalingPolicy or the ClusterScalingPolicy was edited. One loop waits.
     pub fn workloads_edited(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.workloads_bell.notified())
+        Box::pin(self.shared.workloads_wake_up.notified())
     }
 
     /// A feed that watches nothing: whoever has its ports says what there is.
     #[must_use]
     pub fn unfed(host: &Arc<Host>) -> Self {
         let inner = Mutex::default();
-        let (bell, workloads_bell) = (Notify::new(), Notify::new());
+        let (wake_up, workloads_wake_up) = (Notify::new(), Notify::new());
         let (distrusted, _) = watch::channel(());
         let host = Arc::downgrade(host);
-        Self { shared: Arc::new(Shared { inner, bell, workloads_bell, distrusted, host }) }
+        Self { shared: Arc::new(Shared { inner, wake_up, workloads_wake_up, distrusted, host }) }
     }
 
     /// As [`KubeFeed::unfed`], and besides everything that replica decisions read is kept.
@@ -183,7 +183,7 @@ impl Feed for KubeFeed {
     }
 
     fn notified(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.shared.bell.notified())
+        Box::pin(self.shared.wake_up.notified())
     }
 
     fn distrust(&self) {
@@ -244,8 +244,8 @@ impl Feed for KubeFeed {
 
 struct Shared {
     inner: Mutex<Inner>,
-    bell: Notify,
-    workloads_bell: Notify,
+    wake_up: Notify,
+    workloads_wake_up: Notify,
     /// Changes when what the watches have shown is not to be believed any more.
     distrusted: watch::Sender<()>,
     /// Weak, because the host's tasks hold this: dropping the host must end them.
@@ -371,7 +371,7 @@ impl Port {
         let inner = &mut *guard;
         let mut wrong = match inner.update_workloads(&object) {
             Ok(true) => {
-                self.shared.workloads_bell.notify_one();
+                self.shared.workloads_wake_up.notify_one();
                 None
             }
             Ok(false) => None,
@@ -396,19 +396,19 @@ impl Port {
         if let Some(error) = wrong {
             self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
         }
-        self.ring(urgency);
+        self.wake(urgency);
     }
 
     /// An object cannot be decoded: it is left out, or what remains of it stands in for it.
-    pub fn broken<K: Watched>(&self, remains: &Remains) {
+    pub fn broken<K: Watched>(&self, partial: &PartialObject) {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
-        let stand_in = K::stand_in(remains, &mut inner.decoder);
+        let stand_in = K::stand_in(partial, &mut inner.decoder);
         let urgency = inner.push(stand_in.map_or(Change::None, Change::World));
         drop(guard);
-        let ObjectMeta { namespace, name, .. } = &remains.metadata;
-        self.undecodable(namespace.as_deref(), name.as_deref(), &remains.error);
-        self.ring(urgency);
+        let ObjectMeta { namespace, name, .. } = &partial.metadata;
+        self.undecodable(namespace.as_deref(), name.as_deref(), &partial.error);
+        self.wake(urgency);
     }
 
     /// An object is gone.
@@ -416,13 +416,13 @@ impl Port {
         let mut guard = self.shared.lock();
         let inner = &mut *guard;
         if inner.remove_from_workloads(self.watch, meta) {
-            self.shared.workloads_bell.notify_one();
+            self.shared.workloads_wake_up.notify_one();
         }
         let change: Result<Change, Error> = K::gone(meta, &mut inner.decoder);
         if let Ok(change) = change {
             let urgency = inner.push(change);
             drop(guard);
-            self.ring(urgency);
+            self.wake(urgency);
         }
     }
 
@@ -471,10 +471,10 @@ impl Port {
         }
         if let Some(workloads) = &mut inner.workloads {
             workloads.list_ended(self.watch);
-            self.shared.workloads_bell.notify_one();
+            self.shared.workloads_wake_up.notify_one();
         }
         drop(guard);
-        self.ring(Urgency::AtOnce);
+        self.wake(Urgency::AtOnce);
     }
 
     /// The kind is not there, or may not be read: there is no object of it, and that is known.
@@ -492,7 +492,7 @@ impl Port {
             (state.listed, state.heard_at) = (true, Some(now));
             inner.queue.push(missing);
             drop(inner);
-            return self.ring(Urgency::AtOnce);
+            return self.wake(Urgency::AtOnce);
         }
         self.list_started();
         self.shared.lock().state(self.watch).heard_at = Some(now);
@@ -594,9 +594,9 @@ impl Port {
         tracing::warn!(watch = self.watch.as_str(), "{message}");
     }
 
-    fn ring(&self, urgency: Urgency) {
+    fn wake(&self, urgency: Urgency) {
         if urgency == Urgency::AtOnce {
-            self.shared.bell.notify_one();
+            self.shared.wake_up.notify_one();
         }
     }
 }

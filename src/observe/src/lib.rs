@@ -22,7 +22,7 @@ mod wire_tests;
 pub mod workloads;
 
 pub use feed::{Feed, KubeFeed, Port, WatchHealth};
-pub use partial_object::Remains;
+pub use partial_object::PartialObject;
 pub use policies::{Policies, PolicyChange, PolicyObject};
 pub use watched::{Watch, Watched};
 pub use wire::is_watch;

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use super::feed::Port;
-use super::partial_object::Remains;
+use super::partial_object::PartialObject;
 use super::watched::{OfKind, Watch, Watched};
 
 tokio::task_local! {
@@ -81,7 +81,7 @@ impl<K: Watched> Object for K {
 
 /// What remains of an object of kind `K`. In kube's own guard nothing but the metadata remains.
 #[derive(Debug)]
-struct Broken<K>(Remains, PhantomData<fn() -> K>);
+struct Broken<K>(PartialObject, PhantomData<fn() -> K>);
 
 impl<K: Watched> Object for Broken<K> {
     fn meta(&self) -> &ObjectMeta {
@@ -138,7 +138,7 @@ impl<'de, D: Deserializer<'de>> OfKind for Guarded<'de, D> {
         }
         Ok(AnyObject(match K::deserialize(&object) {
             Ok(whole) => Box::new(whole),
-            Err(error) => Box::new(Broken::<K>(Remains::of(&object, &error), PhantomData)),
+            Err(error) => Box::new(Broken::<K>(PartialObject::of(&object, &error), PhantomData)),
         }))
     }
 }

@@ -105,14 +105,14 @@ pub(super) async fn follow_templates(wired: Client, wire: Arc<KindWire>, mut wan
 }
 
 /// A look for the kind that failed.
-struct FailedLook {
+struct FailedDiscovery {
     why: String,
     /// True if the kind may not be read.
     forbidden: bool,
 }
 
 /// The kind in the first of its versions that the server has.
-async fn installed(server: &Client, lead: Watch) -> Result<Option<WatchedResource>, FailedLook> {
+async fn installed(server: &Client, lead: Watch) -> Result<Option<WatchedResource>, FailedDiscovery> {
     for version in versions_of(lead) {
         let resource = lead.resource().in_version(version);
         let api = Api::<AnyObject>::all_with(server.clone(), &resource.api);
@@ -123,11 +123,11 @@ async fn installed(server: &Client, lead: Watch) -> Result<Option<WatchedResourc
             Ok(Err(kube::Error::Api(status))) if status.code == 404 => {}
             Ok(Err(error)) => {
                 let forbidden = matches!(&error, kube::Error::Api(status) if status.code == 403);
-                return Err(FailedLook { why: error.to_string(), forbidden });
+                return Err(FailedDiscovery { why: error.to_string(), forbidden });
             }
             Err(_) => {
                 let why = format!("no answer to list within {} s", LIST_DEADLINE.as_secs());
-                return Err(FailedLook { why, forbidden: false });
+                return Err(FailedDiscovery { why, forbidden: false });
             }
         }
     }

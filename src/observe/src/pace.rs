@@ -16,7 +16,7 @@ const STAGGER: Duration = Duration::from_millis(100);
 /// A watch that lasted so long ends the series of failures.
 const STABLE_AFTER: Seconds = Seconds(2);
 
-/// Why the next call has to wait.
+/// Reason why the next call has to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The server sheds load.

@@ -1,4 +1,4 @@
-//! What can still be read of an object that cannot be decoded: its metadata, and the node it is bound to. It judges nothing.
+//! What can still be read of an object that cannot be decoded: its metadata, and the node it is bound to. It decides nothing.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -6,17 +6,17 @@ use serde_json::Value;
 
 /// The rest of an object.
 #[derive(Clone, Debug, Default)]
-pub struct Remains {
+pub struct PartialObject {
     /// Metadata; only names, uid and version when it cannot be decoded either.
     pub metadata: ObjectMeta,
     /// `spec.nodeName`, if it is a word.
     pub node: Option<String>,
-    /// Why the object cannot be decoded.
+    /// Reason why the object cannot be decoded.
     pub error: String,
 }
 
-impl Remains {
-    /// What remains of `object`, which failed with `error`.
+impl PartialObject {
+    /// The readable part of `object`, which failed with `error`.
     #[must_use]
     pub fn of(object: &Value, error: &impl ToString) -> Self {
         #[derive(Deserialize)]

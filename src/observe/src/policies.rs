@@ -1,4 +1,4 @@
-//! The custom resources as watched: each object whole and raw, the broken ones too; judging them is for others.
+//! The custom resources as watched: each object whole and raw, the broken ones too; others validate them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

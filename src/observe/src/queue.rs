@@ -1,4 +1,4 @@
-//! What the watches have delivered and the loop has not yet taken: one entry an object, and the bell that wakes the loop.
+//! What the watches have delivered and the loop has not yet taken: one entry an object, and the urgency with which the loop is woken.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
@@ -13,7 +13,7 @@ use headroom_core::world::pod::Pod;
 use headroom_core::world::workload::{Controller, DaemonSet, DisruptionBudget};
 use headroom_core::world::{Delta, Kind};
 
-/// So many waiting changes ring the bell whatever they are: a first list is taken in pieces, not as a heap of hundreds
+/// So many waiting changes wake the loop whatever they are: a first list is taken in pieces, not as a heap of hundreds
 /// of megabytes.
 pub const RING_AT: usize = 10_000;
 
@@ -74,7 +74,7 @@ impl Queue {
         mem::take(&mut self.slots).into_iter().flatten().collect()
     }
 
-    /// How many changes wait.
+    /// Number of changes that wait.
     pub fn len(&self) -> usize {
         self.slots.len() - self.vacant_count
     }

@@ -33,7 +33,7 @@ pub(super) async fn follow_until_absent(client: Client, wire: Arc<KindWire>, res
     while DECODING.scope(decoding, follower.until_left()).await != Left::Absent {}
 }
 
-/// Why a kind is not followed any more.
+/// Reason why a kind is not followed any more.
 #[derive(PartialEq, Eq)]
 enum Left {
     /// Its answers cannot be decoded.

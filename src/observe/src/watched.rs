@@ -17,7 +17,7 @@ use super::convert::{
     buffer, capacity_quota, device, gang, key_of, name_of, node, pod, request, scale, volume, workload,
 };
 use super::decoder::{Decoder, Error};
-use super::partial_object::Remains;
+use super::partial_object::PartialObject;
 use super::policies::PolicyChange;
 use super::slim::{
     GANG_WIRES, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver,
@@ -258,7 +258,7 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error>;
 
     /// What stands in the world for an object of which only this remains; `None` where leaving it out harms nobody.
-    fn stand_in(_remains: &Remains, _decoder: &mut Decoder) -> Option<Delta> {
+    fn stand_in(_partial: &PartialObject, _decoder: &mut Decoder) -> Option<Delta> {
         None
     }
 
@@ -290,8 +290,8 @@ impl Watched for SlimPod {
             },
         }
     }
-    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
-        let pod = pod::stand_in(&remains.metadata, remains.node.as_deref(), decoder)?;
+    fn stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<Delta> {
+        let pod = pod::stand_in(&partial.metadata, partial.node.as_deref(), decoder)?;
         Some(Delta::PodApplied(Box::new(pod)))
     }
     fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
@@ -550,8 +550,8 @@ impl Watched for SlimResourceClaim {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(device_applied(DeviceObject::Claim(device::claim(self, decoder)?)))
     }
-    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
-        let claim = device::claim_stand_in(remains, decoder)?;
+    fn stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<Delta> {
+        let claim = device::claim_stand_in(partial, decoder)?;
         Some(Delta::DeviceApplied(Box::new(DeviceObject::Claim(claim))))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
@@ -565,8 +565,8 @@ impl Watched for SlimClaimTemplate {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(device_applied(DeviceObject::Template(device::template(self, decoder)?)))
     }
-    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
-        let template = device::template_stand_in(remains, decoder)?;
+    fn stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<Delta> {
+        let template = device::template_stand_in(partial, decoder)?;
         Some(Delta::DeviceApplied(Box::new(DeviceObject::Template(template))))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
@@ -591,9 +591,9 @@ impl Watched for SlimResourceSlice {
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(device_applied(DeviceObject::Slice(device::slice(self, decoder)?)))
     }
-    fn stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<Delta> {
+    fn stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<Delta> {
         // What the slice said before holds no more: without it its pool is incomplete.
-        let name = name_of(&remains.metadata, decoder).ok()?;
+        let name = name_of(&partial.metadata, decoder).ok()?;
         Some(Delta::DeviceDeleted(DeviceKind::Slice, ObjectKey::new("", &*name)))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {

@@ -381,8 +381,8 @@ async fn only_urgent_changes_ring() {
     let rig = Rig::new(server);
     tokio::time::sleep(Duration::from_millis(400)).await;
     rig.feed.notified().await; // The lists.
-    let rung = tokio::time::timeout(Duration::from_millis(200), rig.feed.notified()).await;
-    assert!(rung.is_err(), "a new pod waits for the scheduler");
+    let woken = tokio::time::timeout(Duration::from_millis(200), rig.feed.notified()).await;
+    assert!(woken.is_err(), "a new pod waits for the scheduler");
     tokio::time::timeout(Duration::from_secs(2), rig.feed.notified()).await.expect("nobody can place it");
 }
 

@@ -10,7 +10,7 @@ pub const GATHERING: Duration = Duration::from_millis(300);
 pub const GATHERING_MAX: Duration = Duration::from_secs(2);
 /// Shortest pause between two plans.
 pub const PLAN_INTERVAL_MIN: Duration = Duration::from_millis(50);
-/// Longest pause between two plans, even if nothing rings.
+/// Longest pause between two plans, even if no change wakes the loop.
 pub const PLAN_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Shortest pause between two reports of one pool; the journal does not wait for it.
 pub const REPORT_INTERVAL_MIN: Duration = Duration::from_secs(1);

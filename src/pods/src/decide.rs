@@ -84,12 +84,12 @@ enum Combined {
     Proposed(i32),
     /// Too little is known about the metrics.
     Unknown {
-        /// Why, in words.
+        /// Reason, in words.
         error: String,
     },
     /// The pods cannot be identified: the selector is missing, unreadable, or shared with another HPA.
     NoPods {
-        /// Why, in words.
+        /// Reason, in words.
         error: String,
     },
 }
@@ -256,10 +256,10 @@ impl<'a> Deciding<'a> {
             self.status.current_metrics.push(evaluated.status);
             self.steps.metrics.push(evaluated.step);
         }
-        self.judge(scale, best, failures)
+        self.combined(scale, best, failures)
     }
 
-    fn judge(&mut self, scale: &Scale, best: i32, failures: Vec<(&'static str, String)>) -> Combined {
+    fn combined(&mut self, scale: &Scale, best: i32, failures: Vec<(&'static str, String)>) -> Combined {
         let (n_failed, n_metrics) = (failures.len(), self.input.spec.metrics.len());
         if let Some((reason, message)) = failures.into_iter().next() {
             self.error = ErrorLabel::Internal;

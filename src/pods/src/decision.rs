@@ -9,7 +9,7 @@ use crate::schedules::Bounds;
 use crate::spec::Behavior;
 use crate::status::HpaStatus;
 
-/// A decision before the scale is written. [`crate::after_write`] makes it a [`Tick`].
+/// A decision before the scale is written. [`crate::after_write()`] makes it a [`Tick`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decision {
     /// The change of the scale to write; `None` if it stays.
@@ -23,7 +23,7 @@ pub struct Decision {
     pub memory: Memory,
     /// How the size came to be, step by step.
     pub steps: Steps,
-    /// The status if nothing is written; [`crate::after_write`] completes it.
+    /// The status if nothing is written; [`crate::after_write()`] completes it.
     pub(crate) status: HpaStatus,
     /// Events to publish after the status was written.
     pub(crate) events_after_status: Vec<Event>,
@@ -35,7 +35,7 @@ pub struct Decision {
     pub(crate) stored_desired: i32,
     /// The behavior, where the size changes: the scale event counts from the instant at which the write came through.
     pub(crate) behavior: Option<Behavior>,
-    /// When the decision was made.
+    /// Time at which the decision was made.
     pub(crate) now: Moment,
 }
 
@@ -46,7 +46,7 @@ pub struct Rescale {
     pub from: i32,
     /// `spec.replicas` to write.
     pub to: i32,
-    /// Why, in the words of the event.
+    /// Reason, in the words of the event.
     pub reason: String,
 }
 
@@ -57,7 +57,7 @@ pub enum WriteOutcome {
     NotWritten,
     /// Written, at this time: conflicts and their retries take a while.
     Written {
-        /// When.
+        /// Time.
         at: Moment,
     },
     /// Given up: the words of the error.
@@ -189,9 +189,9 @@ pub struct MetricStep {
     pub ratio: Option<f64>,
     /// True if the ratio lay within tolerance.
     pub within_tolerance: bool,
-    /// How many replicas it proposes. `None` if it failed.
+    /// Number of replicas that it proposes. `None` if it failed.
     pub proposal: Option<i32>,
-    /// Why it has no value; `None` if it has one.
+    /// Reason why it has no value; `None` if it has one.
     pub unknown: Option<Unknown>,
 }
 
@@ -200,21 +200,21 @@ pub struct MetricStep {
 pub enum FallbackStep {
     /// Nothing is known since the time given, which is not yet long enough.
     Waiting {
-        /// Since when nothing is known.
+        /// Time since which nothing is known.
         since: Moment,
-        /// When the fallback begins.
+        /// Time at which the fallback begins.
         until: Moment,
     },
     /// The size holds.
     Holding {
-        /// Since when nothing is known.
+        /// Time since which nothing is known.
         since: Moment,
     },
     /// The size given was proposed.
     Proposed {
-        /// Since when nothing is known.
+        /// Time since which nothing is known.
         since: Moment,
-        /// How many replicas.
+        /// Number of replicas.
         replicas: i32,
     },
 }

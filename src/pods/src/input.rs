@@ -16,7 +16,7 @@ use headroom_values::time::Seconds;
 /// Everything that one decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
-    /// When the decision is made. A caller that keeps memory in status gives whole seconds: status holds no finer ones.
+    /// Time at which the decision is made. A caller that keeps memory in status gives whole seconds: status holds no finer ones.
     pub now: Moment,
     /// Cluster-wide settings.
     pub options: &'a Options,
@@ -228,7 +228,7 @@ pub enum Answer<'a> {
     Unknown(Unknown),
 }
 
-/// Why a metric has no value. None of these is ever 0.
+/// Reason why a metric has no value. None of these is ever 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Unknown {
     /// The call failed, or there is no such API: the words of the error.

@@ -19,7 +19,7 @@ pub struct Memory {
     /// Decreases, for the rates of policies.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub down_events: Vec<ScaleEvent>,
-    /// Since when no decision could be made from the metrics, without a break.
+    /// Time since which no decision could be made from the metrics, without a break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Moment>,
 }
@@ -35,9 +35,9 @@ pub const EVENTS_MAX: usize = 120;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recommendation {
-    /// How many replicas.
+    /// Number of replicas.
     pub replicas: i32,
-    /// When.
+    /// Time.
     pub at: Moment,
 }
 
@@ -47,7 +47,7 @@ pub struct Recommendation {
 pub struct ScaleEvent {
     /// By how many replicas; greater than 0.
     pub change: i32,
-    /// When.
+    /// Time.
     pub at: Moment,
     /// True if it was once older than the longest period: its place may be taken. It counts like any other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -67,7 +67,7 @@ pub struct StoredMemory {
     /// Decreases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub down_events: Vec<StoredEvent>,
-    /// Since when nothing is known, in seconds since the epoch.
+    /// Time since which nothing is known, in seconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<UnixTime>,
 }
@@ -75,7 +75,7 @@ pub struct StoredMemory {
 /// A recommendation in status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredRecommendation {
-    /// How many replicas.
+    /// Number of replicas.
     pub replicas: i32,
     /// Seconds since the epoch.
     pub at: UnixTime,

@@ -26,7 +26,7 @@ pub(super) struct Evaluated {
     pub(super) status: MetricStatus,
     /// For the step by step account.
     pub(super) step: MetricStep,
-    /// Why it failed: the reason of condition and event, and a sentence.
+    /// Reason why it failed: the reason of condition and event, and a sentence.
     pub(super) failure: Option<(&'static str, String)>,
 }
 

@@ -190,7 +190,7 @@ pub struct ReplicaDecision {
     pub hpa: Option<Arc<str>>,
     /// What is scaled.
     pub target: ScaleTargetRef,
-    /// When the decision was made.
+    /// Time at which the decision was made.
     pub at: Moment,
     /// True if a change may be made.
     pub leave: Leave,
@@ -220,7 +220,7 @@ pub struct ReplicaRecord {
 pub struct Undecided {
     /// The ScalingPolicy.
     pub policy: ObjectKey,
-    /// Why, in words.
+    /// Reason, in words.
     pub why: String,
 }
 
@@ -253,7 +253,7 @@ fn is_running(phase: &PodPhase) -> bool {
     *phase == PodPhase::Running
 }
 
-/// Why a record holds no inputs.
+/// Reason why a record holds no inputs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("ScalingPolicy {policy} names {list} {place}, and there are only {count}")]
 pub struct Error {
@@ -263,7 +263,7 @@ pub struct Error {
     pub list: &'static str,
     /// The place it names.
     pub place: usize,
-    /// How many there are.
+    /// Number of them.
     pub count: usize,
 }
 

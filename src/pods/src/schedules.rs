@@ -39,7 +39,7 @@ pub enum FallbackReplicas {
     Hold,
     /// So many, in the direction given, within the bounds, at the rates of the behavior.
     Replicas {
-        /// How many.
+        /// Number.
         count: i32,
         /// Which way it may go.
         direction: FallbackDirection,
@@ -66,7 +66,7 @@ pub struct Bounds {
     pub max: i32,
     /// Names of the schedules that are active, in the order of the spec.
     pub active: Vec<Arc<str>>,
-    /// When the next window opens or closes; `None` if none does within eight years.
+    /// Time at which the next window opens or closes; `None` if none does within eight years.
     pub next_change: Option<UnixTime>,
     /// What was asked and is not given, for a condition: the schedules ask for more than the HPA's max, or for a min
     /// above a max.

@@ -33,7 +33,7 @@ enum Operator {
     LessThan,
 }
 
-/// Why a selector can not be used.
+/// Reason why a selector can not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// The text is no list of requirements.

@@ -186,7 +186,7 @@ pub struct Behavior {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalingRules {
-    /// How long proposals are remembered, in seconds, 0 to 3600. Downwards absent: the operator's option.
+    /// Time that proposals are remembered, in seconds, 0 to 3600. Downwards absent: the operator's option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stabilization_window_seconds: Option<i32>,
     /// Max, Min or Disabled.

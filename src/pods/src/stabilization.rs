@@ -6,7 +6,7 @@ use crate::moment::Moment;
 use crate::spec::HpaSpec;
 use headroom_values::time::Seconds;
 
-/// How long proposals count in each direction.
+/// Time that proposals count in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Windows {
     /// Upwards; 0 without a behavior.

@@ -10,7 +10,7 @@ use headroom_values::time::UnixTime;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HpaStatus {
-    /// When the size was last changed.
+    /// Time at which the size was last changed.
     #[serde(default, with = "rfc3339_option", skip_serializing_if = "Option::is_none")]
     pub last_scale_time: Option<UnixTime>,
     /// The size in the scale's spec before this tick's change.
@@ -36,7 +36,7 @@ pub struct Condition {
     pub type_: String,
     /// True, False or Unknown.
     pub status: String,
-    /// When the status last changed.
+    /// Time at which the status last changed.
     #[serde(default, with = "rfc3339_option", skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<UnixTime>,
     /// One word.

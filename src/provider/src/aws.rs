@@ -22,7 +22,7 @@ pub struct Settings {
     pub groups: Vec<NamedGroup>,
     /// Tags of groups to be found; empty finds none.
     pub selector: BTreeMap<String, String>,
-    /// What a new node of a group with several types is taken to be.
+    /// Assumed shape of a new node of a group with several types.
     pub mixed: MixedTypes,
     /// Name of the queue that reports interruptions.
     pub interruption_queue: Option<Arc<str>>,
@@ -39,7 +39,7 @@ pub struct NamedGroup {
     pub max: Option<u32>,
 }
 
-/// What a new node of a group with several types is taken to be.
+/// Assumed shape of a new node of a group with several types.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MixedTypes {
     /// The least of each resource over all types.

@@ -16,7 +16,7 @@ pub const MANAGEMENT_FOLDER: &str = "/etc/headroom/management";
 /// Settings of a pool of machine groups of Cluster API.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Settings {
-    /// Where the groups are.
+    /// Place of the groups.
     pub place: Place,
     /// Groups by name.
     pub groups: Vec<NamedGroup>,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-/// The one door for a cloud's writes.
+/// The only entry point of a cloud's writes.
 pub trait Gate: Send + Sync {
     /// Lets one write through if this replica may act, and waits for its end no longer than that holds.
     ///
@@ -22,11 +22,11 @@ pub trait Gate: Send + Sync {
     }
 }
 
-/// How a write ended, in a word for logs and metrics: a code, or `200`.
+/// Outcome of a write, in a word for logs and metrics: a code, or `200`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End(pub String);
 
-/// Why a write did not come to its end.
+/// Reason why a write did not come to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Closed {
     /// Nothing was sent.

@@ -103,7 +103,7 @@ fn effect(effect: TaintEffect) -> &'static str {
     }
 }
 
-/// What an API error means for a launch. Only an answer is a "no"; silence is unknown.
+/// Meaning of an API error for a launch. Only an answer is a "no"; silence is unknown.
 fn failure(error: &KubeError) -> Error {
     match error {
         KubeError::Api(status) if status.is_forbidden() => {

@@ -107,7 +107,7 @@ pub struct PlayedFailure {
     pub class: FailureClass,
     /// The words.
     pub message: Arc<str>,
-    /// How many nodes of each increase fail; `None` for all of them.
+    /// Number of nodes of each increase that fail; `None` for all of them.
     pub count: Option<u32>,
 }
 
@@ -210,7 +210,7 @@ fn is_forbidden(error: &Error) -> bool {
     error.class == FailureClass::PermissionDenied
 }
 
-/// When a launch that was forbidden is to be asked for again; `None` when it has been for long enough, or when something
+/// Time at which a launch that was forbidden is to be asked for again; `None` when it has been for long enough, or when something
 /// else was wrong with it. Nodes were due from `due` on.
 ///
 /// Pauses double (2, 2, 4, 8, 16 s), so that a permission that is really missing costs six attempts and then a backoff.

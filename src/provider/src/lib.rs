@@ -26,7 +26,7 @@ pub use settings::{CloudSettings, ProviderSettings};
 
 /// A cloud that makes and deletes nodes. It remembers nothing between calls that a restart could lose.
 pub trait CloudProvider: Send + Sync {
-    /// What the cloud has for these pools, one answer each in their order. All pools are asked for together, so that
+    /// State of the cloud for these pools, one answer each in their order. All pools are asked for together, so that
     /// one call can serve several and two claims on one group are seen.
     ///
     /// An answer is an [`Error`] when the cloud did not answer or its answer makes no sense: then nothing is known
@@ -104,12 +104,12 @@ pub struct Asked<'a> {
     pub registered: &'a BTreeSet<Arc<str>>,
 }
 
-/// What a provider answered.
+/// Answer of a provider.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
-    /// What the cloud has.
+    /// State of the cloud.
     pub state: ProviderState,
-    /// When it was read; `None` for now.
+    /// Time at which it was read; `None` for now.
     pub read_at: Option<UnixTime>,
     /// Time until the provider will have something newer to report; `None` if only nodes show it.
     pub next_in: Option<Duration>,
@@ -130,22 +130,22 @@ pub struct PoolAtProvider {
     pub created_at: UnixTime,
     /// Most nodes, schedules not applied: the provider's own bounds may be narrower.
     pub max_nodes: u32,
-    /// Which provider, and its settings.
+    /// Provider and its settings.
     pub settings: ProviderSettings,
-    /// What a new node is made of, for providers that make Node objects themselves.
+    /// Shape of a new node, for providers that make Node objects themselves.
     pub node: NodeShape,
 }
 
-/// What a new node is made of.
+/// Shape of a new node.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeShape {
     /// Labels, the pool's own among them.
     pub labels: Labels,
     /// Lasting taints and startup taints.
     pub taints: Vec<Taint>,
-    /// What the machine has.
+    /// Capacity of the machine.
     pub capacity: Resources,
-    /// What pods can have.
+    /// Part of it for pods.
     pub allocatable: Resources,
 }
 
@@ -166,7 +166,7 @@ pub struct OwnNode {
     pub provider_id: Arc<str>,
     /// Its group, as its label says.
     pub group: Arc<str>,
-    /// When it was created.
+    /// Time at which it was created.
     pub created_at: UnixTime,
     /// True if it is being deleted.
     pub deleting: bool,
@@ -181,7 +181,7 @@ pub struct NodeMetadata {
     pub annotations: Labels,
 }
 
-/// A wish for more nodes.
+/// A request for more nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Increase {
     /// The pool.
@@ -194,7 +194,7 @@ pub struct Increase {
     pub from: u32,
     /// The target wanted.
     pub to: u32,
-    /// When it was decided.
+    /// Time at which it was decided.
     pub started_at: UnixTime,
     /// False if an earlier leader term began it, which may have asked the cloud without hearing the answer.
     pub began_this_term: bool,
@@ -219,7 +219,7 @@ impl Increase {
     }
 }
 
-/// How an increase went.
+/// Outcome of an increase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Increased {
     /// Accepted: the nodes will come.

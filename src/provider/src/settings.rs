@@ -5,7 +5,7 @@ use headroom_core::world::provider::ProviderState;
 
 use super::{OwnNode, PoolAtProvider, aws, cluster_api, external_grpc, kwok};
 
-/// Which cloud a pool has, and its settings.
+/// Cloud of a pool, and its settings.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ProviderSettings {
     /// Node objects that KWOK brings to life.

@@ -31,7 +31,7 @@ fn main() -> anyhow::Result<()> {
     let (mut steps_count, mut pods_max) = (0_u64, 0);
     let outcome = run(&scenario, &options, &mut |scene| {
         steps_count += 1;
-        pods_max = pods_max.max(scene.cluster.ledger.now().running_pods);
+        pods_max = pods_max.max(scene.cluster.statistics.now().running_pods);
     })?;
     let took = began_at.elapsed().as_secs_f64();
     let nodes_max = outcome.summary.nodes_max;

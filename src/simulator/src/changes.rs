@@ -41,7 +41,7 @@ pub struct Changes {
     pub zones_down: Vec<String>,
 }
 
-/// Why a change cannot be made.
+/// Reason why a change cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An option names what is not there.

@@ -58,15 +58,15 @@ pub struct DecisionLine {
     pub action: String,
     /// Nodes before and after, if it says.
     pub sizes: Option<(i64, i64)>,
-    /// Why, as a word.
+    /// Reason, as a word.
     pub reason: String,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     pub message: String,
 }
 
 /// The lines of a run so far.
 #[derive(Debug)]
-pub struct Narrator {
+pub struct Renderer {
     style: Style,
     next_row: Timestamp,
     row: Option<Figures>,
@@ -79,11 +79,11 @@ pub struct Narrator {
     start: Timestamp,
 }
 
-impl Narrator {
-    /// A narrator at the start of `scenario`.
+impl Renderer {
+    /// A renderer at the start of `scenario`.
     #[must_use]
-    pub fn new(scenario: &Scenario, style: Style) -> Narrator {
-        Narrator {
+    pub fn new(scenario: &Scenario, style: Style) -> Renderer {
+        Renderer {
             style,
             next_row: scenario.start,
             row: None,
@@ -97,7 +97,7 @@ impl Narrator {
         }
     }
 
-    /// How many decisions there were.
+    /// Number of decisions that there were.
     #[must_use]
     pub fn decisions_count(&self) -> u64 {
         self.decisions_count
@@ -308,7 +308,7 @@ impl Figures {
     /// How the cluster stands now.
     #[must_use]
     pub fn of(cluster: &SimCluster) -> Figures {
-        let row = cluster.ledger.now();
+        let row = cluster.statistics.now();
         let mut figures = Figures {
             cpu_percent: row.requested_cpu_milli * 100 / row.allocatable_cpu_milli.max(1),
             ..Figures::default()

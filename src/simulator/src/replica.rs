@@ -48,7 +48,7 @@ impl PortKind {
     }
 }
 
-/// How long others wait after a leader's last sign of life; that of `headroom run`. On the typed port, where no call
+/// Time that others wait after a leader's last sign of life; that of `headroom run`. On the typed port, where no call
 /// takes time or fails, it is renewed less often: on a quiet cluster renewals were two thirds of all work.
 const LEASE: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "headroom-system";

@@ -220,7 +220,7 @@ impl Stage {
     }
 
     async fn play(&mut self, spectate: &mut dyn FnMut(&Scene<'_>)) {
-        let mut bell = self.around.server.store().subscribe();
+        let mut changes = self.around.server.store().subscribe();
         loop {
             let now = self.around.server_host.wall();
             if self.end <= now || self.is_over() {
@@ -236,12 +236,12 @@ impl Stage {
             self.show(now, spectate);
             self.give_birth(now);
             // What the step itself wrote needs no second one.
-            bell.mark_unchanged();
+            changes.mark_unchanged();
             let next = self.next_at(now);
             tokio::select! {
                 biased;
                 Some(ended) = self.ended.recv() => self.bury(ended),
-                () = bell.changed() => {}
+                () = changes.changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
         }
@@ -384,7 +384,7 @@ impl Stage {
             (trace.hash(), trace.count(), trace.lines().to_vec())
         });
         Outcome {
-            summary: self.around.cluster.lock().ledger.summary(),
+            summary: self.around.cluster.lock().statistics.summary(),
             hash,
             trace,
             trace_count,

@@ -55,7 +55,7 @@ pub struct Summary {
 
 /// The running sums. All are kept incrementally from changes.
 #[derive(Debug, Default)]
-pub struct Ledger {
+pub struct Statistics {
     minutes: Vec<Minute>,
     at: Option<Timestamp>,
     began_at: Option<Timestamp>,
@@ -76,7 +76,7 @@ pub struct Ledger {
     summary: Summary,
 }
 
-impl Ledger {
+impl Statistics {
     /// The rows so far, one a minute of simulated time.
     pub fn minutes(&self) -> &[Minute] {
         &self.minutes

@@ -52,7 +52,7 @@ impl fmt::Display for StableHash {
 /// One line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// When.
+    /// Time.
     pub at: Timestamp,
     /// Who.
     pub actor: String,
@@ -117,7 +117,7 @@ impl Trace {
         self.hash
     }
 
-    /// How many lines were recorded.
+    /// Number of lines that were recorded.
     pub fn count(&self) -> u64 {
         self.count
     }

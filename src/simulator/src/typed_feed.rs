@@ -23,7 +23,7 @@ use headroom_observe::slim::{
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
-use headroom_observe::{Feed, KubeFeed, PolicyChange, Port, Remains, Watch, WatchHealth, Watched};
+use headroom_observe::{Feed, KubeFeed, PartialObject, PolicyChange, Port, Watch, WatchHealth, Watched};
 
 /// A quiet store is looked at this often, so that the view does not seem old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -130,14 +130,14 @@ impl<K: Watched> Intake for Of<K> {
             // What the watch's field selector leaves out has gone for the operator.
             _ if finished(object) => self.gone(object),
             Ok(slim) => self.port.applied(slim),
-            Err(error) => self.port.broken::<K>(&Remains::of(object, &error)),
+            Err(error) => self.port.broken::<K>(&PartialObject::of(object, &error)),
         }
     }
 
     fn gone(&self, object: &Value) {
         match K::deserialize(object) {
             Ok(slim) => self.port.gone::<K>(slim.meta()),
-            Err(error) => self.port.gone::<K>(&Remains::of(object, &error).metadata),
+            Err(error) => self.port.gone::<K>(&PartialObject::of(object, &error).metadata),
         }
     }
 
@@ -201,7 +201,7 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
 
 async fn follow(server: ApiServer, host: Arc<Host>, intakes: Vec<(Kind, Box<dyn Intake>)>) {
     let store = server.store();
-    let mut bell = store.subscribe();
+    let mut subscription = store.subscribe();
     while server.is_silent() {
         host.sleep(SILENCE_STEP).await;
     }
@@ -212,7 +212,7 @@ async fn follow(server: ApiServer, host: Arc<Host>, intakes: Vec<(Kind, Box<dyn 
         }
         tokio::select! {
             biased;
-            () = bell.changed() => {}
+            () = subscription.changed() => {}
             () = host.sleep(LOOK_EVERY) => {}
         }
         if server.is_silent() {

@@ -15,7 +15,7 @@ const HOUR: i64 = 3600;
 /// Time after which every instance that was bought is there, and every late effect has come, in seconds.
 const REST: u64 = 600;
 
-/// Why a check ended early.
+/// Reason why a check ended early.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Stop {
     /// The cloud cannot get into this state, for this reason.

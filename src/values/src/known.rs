@@ -14,12 +14,12 @@ pub enum Known<T> {
     Known {
         /// The value itself.
         value: T,
-        /// When it was read.
+        /// Time at which it was read.
         at: UnixTime,
     },
     /// Never read since the process started, or the last read failed before any succeeded.
     Unknown {
-        /// Why, in words for a condition's message.
+        /// Reason, in words for a condition's message.
         why: String,
     },
 }
@@ -34,7 +34,7 @@ impl<T> Known<T> {
         }
     }
 
-    /// When it was read.
+    /// Time at which it was read.
     #[must_use]
     pub fn read_at(&self) -> Option<UnixTime> {
         match self {

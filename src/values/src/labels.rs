@@ -44,7 +44,7 @@ impl Labels {
         self.0.iter().map(|(key, value)| (key, value))
     }
 
-    /// How many pairs there are.
+    /// Number of pairs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()

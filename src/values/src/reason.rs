@@ -7,7 +7,7 @@ pub use actor::Actor;
 /// Declares [`Reason`] once: variant, doc line and word stay together.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
-        /// Why something was, or was not, done. Strings are PascalCase and stable: users and dashboards see them.
+        /// Reason why something was, or was not, done. Strings are PascalCase and stable: users and dashboards see them.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
         pub enum Reason { $($(#[doc = $doc])+ $name,)+ }
         impl Reason {

@@ -20,7 +20,7 @@ const MAX_SEARCH_DAYS: u32 = 8 * 366 + 2;
 /// Openings that may follow one another without a break before the answer is cut short.
 const MAX_MERGED_OPENINGS: u32 = 64;
 
-/// Why a window can not be used.
+/// Reason why a window can not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WindowError {
     /// The time zone is not in the IANA database that the operator carries.
@@ -34,7 +34,7 @@ pub enum WindowError {
     Duration,
 }
 
-/// Why a cron expression can not be read.
+/// Reason why a cron expression can not be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
     /// There are not exactly five fields.
@@ -209,7 +209,7 @@ impl Window {
         Ok(Self { text, time_zone, start, duration: SignedDuration::from_secs(seconds) })
     }
 
-    /// Until when the window is open, if it is open at `now`. Openings that overlap or touch count as one; of more than
+    /// Time until which the window is open, if it is open at `now`. Openings that overlap or touch count as one; of more than
     /// 64 in a row only the first are counted, and the answer is then a moment at which it is still open.
     pub fn active_at(&self, now: Timestamp) -> Option<Timestamp> {
         let earliest = moved(now, -self.duration);

@@ -13,7 +13,7 @@ use crate::template_devices::{TemplateAttribute, TemplateDevices};
 const DEVICES_MAX: usize = 128;
 /// Most items of the list.
 const ITEMS_MAX: usize = 16;
-/// What to write in place of a bad device name.
+/// Advice in place of a bad device name.
 const NAME_FIX: &str = "use lower-case letters, digits and '-'";
 
 /// Devices of one kind in one pool of a driver.
@@ -21,7 +21,7 @@ const NAME_FIX: &str = "use lower-case letters, digits and '-'";
 pub struct ValidatedDevices {
     /// The driver.
     pub driver: String,
-    /// What tells pools of the driver apart; may be empty.
+    /// Name that tells pools of the driver apart; may be empty.
     pub pool: String,
     /// The devices, in order; none twice in a pool.
     pub names: Vec<String>,

@@ -11,24 +11,24 @@ use crate::cluster_scaling_policy::{
     ProvisioningRequests, Removals, RequestClass, VoluntaryDisruption,
 };
 
-/// What holds for all pools together.
+/// Settings of all pools together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedPolicy {
-    /// How one pool is chosen among several; at least one, no two alike.
+    /// Choice of one pool among several; at least one, no two alike.
     pub expanders: Vec<Expander>,
     /// True if pools whose nodes are alike are balanced.
     pub balance_similar_pools: bool,
     /// Ceilings on the sum over all nodes.
     pub limits: ValidatedLimits,
-    /// When nothing is bought or removed.
+    /// Conditions under which nothing is bought or removed.
     pub health: ValidatedHealthGate,
     /// Pods with a lower priority do not count.
     pub expendable_pods_priority_cutoff: i32,
-    /// How old a pod must be before it makes a pool grow.
+    /// Age of a pod before it makes a pool grow.
     pub new_pod_delay: Duration,
     /// Schedulers whose pods make a pool grow before they are marked as unschedulable; no two alike.
     pub immediate_schedulers: Vec<String>,
-    /// How many nodes may be leaving at once.
+    /// Number of nodes that may be leaving at once.
     pub removals: ValidatedRemovals,
     /// True if nodes may be removed at all.
     pub voluntary_disruption: VoluntaryDisruption,
@@ -40,11 +40,11 @@ pub struct ValidatedPolicy {
     pub capacity_buffers: BufferService,
     /// The ProvisioningRequests that are served.
     pub provisioning_requests: ValidatedRequests,
-    /// How workloads are scaled.
+    /// Scaling of workloads.
     pub workloads: ValidatedWorkloads,
 }
 
-/// When the cluster is too sick to be scaled: more unready nodes than both numbers allow.
+/// Health below which the cluster is not scaled: more unready nodes than both numbers allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidatedHealthGate {
     /// Percentage of the nodes that may be unready, 0 to 100.
@@ -60,11 +60,11 @@ pub struct ValidatedRequests {
     pub classes: Vec<RequestClass>,
     /// The value of the parameter that names this operator.
     pub processor_instance: Option<String>,
-    /// How long granted room is held, 1 minute to 24 hours.
+    /// Time that granted room is held, 1 minute to 24 hours.
     pub booking_for: Duration,
 }
 
-/// How many nodes may be leaving at once in the whole cluster.
+/// Number of nodes that may be leaving at once in the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedRemovals {
     /// Most nodes, 1 to 1000.

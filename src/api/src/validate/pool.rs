@@ -16,9 +16,9 @@ use crate::node_pool::{
 pub struct ValidatedPool {
     /// Name of the object, 1 to 40 characters.
     pub name: String,
-    /// What the operator does with it.
+    /// Mode in which the operator handles it.
     pub mode: Mode,
-    /// Where nodes come from.
+    /// Source of nodes.
     pub provider: ValidatedProvider,
     /// Fewest nodes, at most `max_nodes`; schedules may change it.
     pub min_nodes: u32,
@@ -26,7 +26,7 @@ pub struct ValidatedPool {
     pub max_nodes: u32,
     /// Ceilings on the sum over the nodes; its `nodes` is none.
     pub limits: ValidatedLimits,
-    /// What a new node offers.
+    /// Shape of a new node.
     pub template: ValidatedTemplate,
     /// Price of one node for one hour, in millionths of the currency; none if unknown.
     pub price_per_hour_micros: Option<u64>,
@@ -34,11 +34,11 @@ pub struct ValidatedPool {
     pub priority: i32,
     /// By which steps its groups grow and shrink.
     pub group_scaling: GroupScaling,
-    /// How the pool grows.
+    /// Growth of the pool.
     pub scale_up: ValidatedScaleUp,
-    /// How the pool shrinks.
+    /// Removals from the pool.
     pub scale_down: ValidatedScaleDown,
-    /// Which nodes are replaced because they are outdated.
+    /// Nodes that are replaced because they are outdated.
     pub rotation: ValidatedRotation,
     /// Conditions that call for the replacement of a node.
     pub repair: Vec<ValidatedRepair>,
@@ -46,40 +46,40 @@ pub struct ValidatedPool {
     pub schedules: Vec<ValidatedSchedule>,
 }
 
-/// How a pool grows.
+/// Growth of a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedScaleUp {
     /// True if pods may make it grow.
     pub enabled: bool,
-    /// How long a node may take to register; more than 0.
+    /// Time that a node may take to register; more than 0.
     pub provision_timeout: Duration,
-    /// How long a registered node may take to become ready; more than 0.
+    /// Time that a registered node may take to become ready; more than 0.
     pub startup_timeout: Duration,
-    /// How long a group is left alone after a failed launch.
+    /// Time that a group is left alone after a failed launch.
     pub backoff: ValidatedBackoff,
 }
 
-/// How long a group is left alone after a failed launch.
+/// Time that a group is left alone after a failed launch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedBackoff {
     /// After the first failure; more than 0, at most `max`.
     pub initial: Duration,
     /// At most.
     pub max: Duration,
-    /// How long after the last failure all are forgotten.
+    /// Time after the last failure at which all are forgotten.
     pub reset_after: Duration,
 }
 
-/// How a pool shrinks.
+/// Removals from a pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedScaleDown {
     /// True if nodes may be removed.
     pub enabled: bool,
-    /// Which nodes may go.
+    /// Nodes that may go.
     pub policy: ScaleDownPolicy,
-    /// What a replacement must save, in percent, 1 to 100.
+    /// Saving that a replacement must bring, in percent, 1 to 100.
     pub min_saving_percent: u8,
-    /// How old nodes and pods must be before they are disturbed to save costs.
+    /// Age of nodes and pods before they are disturbed to save costs.
     pub consolidate_after: Duration,
     /// Percentage up to which requests leave a node underutilized, 0 to 100.
     pub utilization_threshold_percent: u8,
@@ -89,28 +89,28 @@ pub struct ValidatedScaleDown {
     pub ignore_daemon_sets_utilization: bool,
     /// True if static pods are left out of it.
     pub ignore_mirror_pods_utilization: bool,
-    /// How long a node must have been unneeded.
+    /// Time that a node must have been unneeded.
     pub unneeded_for: Duration,
-    /// How long an unneeded node must have been unready.
+    /// Time that an unneeded node must have been unready.
     pub unready_for: Duration,
-    /// How long removals wait after the pool grew.
+    /// Time that removals wait after the pool grew.
     pub delay_after_add: Duration,
-    /// How long removals wait after a removal.
+    /// Time that removals wait after a removal.
     pub delay_after_delete: Duration,
-    /// How long removals wait after a failed removal.
+    /// Time that removals wait after a failed removal.
     pub delay_after_failure: Duration,
     /// Ceilings on nodes that leave at once.
     pub budgets: Vec<ValidatedBudget>,
-    /// How pods are moved off.
+    /// Move of pods off a node.
     pub drain: ValidatedDrain,
 }
 
-/// Which nodes are replaced because they are outdated.
+/// Nodes that are replaced because they are outdated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ValidatedRotation {
     /// Age from which nodes are replaced, at least 1 h; `None` for never.
     pub max_age: Option<Duration>,
-    /// What is done about drifted nodes.
+    /// Policy for drifted nodes.
     pub drift: DriftPolicy,
 }
 
@@ -121,16 +121,16 @@ pub struct ValidatedRepair {
     pub condition: String,
     /// The status that means that something is wrong.
     pub status: ConditionWord,
-    /// How long it must have lasted, at least 1 min.
+    /// Time that it must have lasted, at least 1 min.
     pub lasts: Duration,
 }
 
-/// How pods are moved off a node.
+/// Move of pods off a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedDrain {
     /// Longest grace period.
     pub max_grace_period: Duration,
-    /// How long refused evictions are tried again; more than 0.
+    /// Time that refused evictions are tried again; more than 0.
     pub eviction_timeout: Duration,
     /// True if local storage keeps a node.
     pub skip_local_storage: bool,
@@ -145,7 +145,7 @@ pub struct ValidatedDrain {
 pub struct ValidatedSchedule {
     /// Its name, unique in the pool.
     pub name: String,
-    /// When it holds.
+    /// Window in which it holds.
     pub window: Window,
     /// Fewest nodes then, if it says.
     pub min_nodes: Option<u32>,
@@ -155,7 +155,7 @@ pub struct ValidatedSchedule {
 
 /// Most rules of repair.
 const REPAIR_MAX: usize = 20;
-/// How long a condition lasts before a node is replaced, where nothing is set.
+/// Time that a condition lasts before a node is replaced, where nothing is set.
 const REPAIR_DEFAULT: Duration = Duration::from_mins(10);
 /// Least time of that.
 const REPAIR_LEAST: Duration = Duration::from_mins(1);

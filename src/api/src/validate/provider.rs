@@ -12,7 +12,7 @@ use crate::node_pool::{
     ProviderType, Taint,
 };
 
-/// Where nodes come from.
+/// Source of nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ValidatedProvider {
     /// Node objects that KWOK brings to life.
@@ -30,7 +30,7 @@ pub enum ValidatedProvider {
 pub struct ValidatedKwok {
     /// The zones, one node group each; at least one, no two alike.
     pub zones: Vec<String>,
-    /// How long a new node takes to appear.
+    /// Time that a new node takes to appear.
     pub join_delay: Duration,
     /// Launches that are made to fail.
     pub failures: Vec<ValidatedFailure>,
@@ -47,7 +47,7 @@ pub struct ValidatedAws {
     pub node_groups: Vec<ValidatedAwsGroup>,
     /// Tags that selected groups must have; an empty value matches any. Empty: nothing is selected.
     pub tag_selector: BTreeMap<String, String>,
-    /// What a new node of a group with several types is taken to be.
+    /// Assumed shape of a new node of a group with several types.
     pub mixed_types: MixedTypes,
     /// Name of the queue that reports interruptions, if one is read.
     pub interruption_queue: Option<String>,
@@ -69,15 +69,15 @@ pub struct ValidatedAwsGroup {
 pub struct ValidatedFailure {
     /// The zone whose launches fail; every zone, if none.
     pub zone: Option<String>,
-    /// What kind of failure it is.
+    /// Kind of the failure.
     pub class: FailureClass,
     /// Its text, never empty.
     pub message: String,
-    /// How many nodes of each request fail; all, if none.
+    /// Number of nodes of each request that fail; all, if none.
     pub count: Option<u32>,
 }
 
-/// What a new node offers.
+/// Shape of a new node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidatedTemplate {
     /// Labels besides those that the operator and the provider set.
@@ -86,16 +86,16 @@ pub struct ValidatedTemplate {
     pub taints: Vec<Taint>,
     /// Taints that a node has until it is set up.
     pub startup_taints: Vec<Taint>,
-    /// What the node has, with `pods` filled in; none if it is asked of the provider.
+    /// Capacity of the node, with `pods` filled in; none if it is asked of the provider.
     pub capacity: Option<Amounts>,
-    /// What the system keeps of it.
+    /// Part of it that the system keeps.
     pub reserved: Amounts,
     /// The devices of the node; none if they are learned.
     pub devices: Option<Vec<ValidatedDevices>>,
 }
 
 impl ValidatedTemplate {
-    /// What pods can request of a new node: capacity less reserved, never under 0; none without a capacity.
+    /// Amounts that pods can request of a new node: capacity less reserved, never under 0; none without a capacity.
     pub fn allocatable(&self) -> Option<Amounts> {
         let rest = |(resource, amount): (&String, &i64)| {
             let reserved = self.reserved.get(resource).copied().unwrap_or(0);

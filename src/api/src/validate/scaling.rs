@@ -14,20 +14,20 @@ use crate::scaling_policy::{
 };
 use crate::{Mode, scaling_policy};
 
-/// How one workload is scaled.
+/// Scaling of one workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedScaling {
     /// True if the operator acts.
     pub mode: Mode,
-    /// What is scaled.
+    /// Workload that is scaled.
     pub target: ValidatedTarget,
     /// Other bounds at certain times.
     pub schedules: Vec<ValidatedReplicaSchedule>,
-    /// What to do when the metrics cannot be used.
+    /// Behavior when the metrics cannot be used.
     pub fallback: Option<ValidatedFallback>,
 }
 
-/// What is scaled, and by what.
+/// Workload that is scaled, and its metrics.
 #[derive(Clone, Debug, PartialEq)]
 // One a policy, and most are the large one: a box would save nothing.
 #[allow(clippy::large_enum_variant)]
@@ -54,7 +54,7 @@ pub enum ValidatedTarget {
 pub struct ValidatedReplicaSchedule {
     /// Its name, unique in the policy.
     pub name: String,
-    /// When it holds.
+    /// Window in which it holds.
     pub window: Window,
     /// Fewest replicas, if it says.
     pub min: Option<i32>,
@@ -62,12 +62,12 @@ pub struct ValidatedReplicaSchedule {
     pub max: Option<i32>,
 }
 
-/// What to do when the metrics cannot be used.
+/// Behavior when the metrics cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ValidatedFallback {
-    /// How long they must have been unusable.
+    /// Time that they must have been unusable.
     pub after: Duration,
-    /// Where to go; none to stay.
+    /// Replicas to go to; none to stay.
     pub replicas: Option<i32>,
     /// In which direction.
     pub direction: FallbackDirection,

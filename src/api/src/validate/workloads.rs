@@ -10,14 +10,14 @@ use crate::cluster_scaling_policy::{
 };
 use crate::common;
 
-/// How workloads are scaled in the whole cluster.
+/// Scaling of workloads in the whole cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedWorkloads {
-    /// Who runs HorizontalPodAutoscalers.
+    /// Controller that runs HorizontalPodAutoscalers.
     pub ownership: HpaOwnership,
-    /// How often each workload is looked at, 1 s to 10 min.
+    /// Time between two evaluations of each workload, 1 s to 10 min.
     pub sync_period: Duration,
-    /// How far a metric may be off its target, in thousandths, 0 to 1000.
+    /// Tolerance of a metric around its target, in thousandths, 0 to 1000.
     pub tolerance_milli: i64,
     /// The window of a workload whose behavior names none, at most 1 h.
     pub downscale_stabilization: Duration,
@@ -27,7 +27,7 @@ pub struct ValidatedWorkloads {
     pub initial_readiness_delay: Duration,
     /// Maximum policies of one namespace, 1 to 100000.
     pub max_policies_per_namespace: usize,
-    /// Who chooses the pods that go when replicas are lowered.
+    /// Component that chooses the pods that go when replicas are lowered.
     pub scale_in: ScaleInChoice,
     /// Prometheus servers that policies may ask, no two of one name.
     pub metric_sources: Vec<MetricSource>,

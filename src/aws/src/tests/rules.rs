@@ -135,7 +135,7 @@ async fn a_quota_that_is_used_up_holds_back_every_group_of_its_family() {
 }
 
 /// Group a has two instances and was asked for a third, which does not come.
-async fn wished_in_vain() -> (Bench, Increase) {
+async fn asked_in_vain() -> (Bench, Increase) {
     let bench = Bench::new(vec![group("a", 0, 2, 10)]);
     bench.observe().await.expect("read");
     bench.fake.account().broken.insert("a".into(), NO_CAPACITY.to_owned());
@@ -146,7 +146,7 @@ async fn wished_in_vain() -> (Bench, Increase) {
 
 #[tokio::test(start_paused = true)]
 async fn what_does_not_come_is_taken_back_and_nothing_that_runs() {
-    let (bench, request) = wished_in_vain().await;
+    let (bench, request) = asked_in_vain().await;
     bench.pass(6).await;
     assert_eq!(bench.aws.cancel(&request).await, Ok(Increased::Accepted));
     bench.pass(6).await;
@@ -172,7 +172,7 @@ async fn as_long_as_a_part_is_still_asked_for_it_is_not_through() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_taken_back_while_a_launch_is_under_way() {
-    let (bench, request) = wished_in_vain().await;
+    let (bench, request) = asked_in_vain().await;
     bench.pass(6).await;
     bench.fake.account().note(&"a".into(), "Launching a new EC2 instance", "InProgress", "");
     assert!(matches!(bench.aws.cancel(&request).await, Ok(Increased::Pending(_))));
@@ -181,7 +181,7 @@ async fn nothing_is_taken_back_while_a_launch_is_under_way() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_taken_back_while_another_activity_is_in_the_way() {
-    let (bench, request) = wished_in_vain().await;
+    let (bench, request) = asked_in_vain().await;
     bench.pass(6).await;
     let writes = bench.calls(SET);
     bench.fault(SET, 500, "ResourceContention", false);
@@ -191,7 +191,7 @@ async fn nothing_is_taken_back_while_another_activity_is_in_the_way() {
 
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_was_launched_and_is_not_listed_yet_is_not_taken_back() {
-    let (bench, request) = wished_in_vain().await;
+    let (bench, request) = asked_in_vain().await;
     // In another zone of the group: there the failure counts on.
     bench.fake.account().groups.get_mut("a").expect("there").zones = vec!["eu-west-1b".into()];
     bench.fake.account().note(&"a".into(), "Launching a new EC2 instance: i-0late", "Successful", "");
@@ -403,7 +403,7 @@ async fn a_type_that_the_only_zone_lacks_holds_its_group_for_hours_and_no_longer
     let max = |state: &headroom_core::world::provider::ProviderState| {
         (state.groups["a"].max, state.groups["w"].max)
     };
-    // The wish stands, and nothing is added to it.
+    // The requested size stays, and nothing is added to it.
     assert_eq!(max(&bench.observe().await.expect("read").state), (2, 10));
     {
         let mut account = bench.fake.account();

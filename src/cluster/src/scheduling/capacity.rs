@@ -78,7 +78,7 @@ impl ReportedCapacity {
         }
     }
 
-    /// How many parts are looked at for a node.
+    /// Number of parts that are looked at for a node.
     pub(super) fn parts_count(&self) -> usize {
         self.parts.len()
     }

@@ -84,7 +84,7 @@ pub enum Refusal {
     VolumeNotReady {
         /// The claim.
         claim: Arc<str>,
-        /// Why.
+        /// Reason.
         why: Arc<str>,
     },
     /// A claim of ReadWriteOncePod is used by another pod.

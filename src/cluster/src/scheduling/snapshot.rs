@@ -66,7 +66,7 @@ pub struct TemplateNode {
     pub daemon_sets: Vec<ObjectKey>,
     /// The sum of their requests.
     pub daemon_requested: Resources,
-    /// How many volumes it can attach, as a node of the group has it; `None` when no such node is known.
+    /// Number of volumes that it can attach, as a node of the group has it; `None` when no such node is known.
     pub attach_limits: Option<Arc<AttachLimits>>,
     /// Slices that its drivers will publish, for a node named [`super::devices::COMING`]; `None` when it has no devices.
     pub devices: Option<Arc<[Slice]>>,
@@ -217,13 +217,13 @@ impl<'w> Snapshot<'w> {
             .map(|(index, node)| (NodeIx(index), node))
     }
 
-    /// How many nodes were ever in it, gone ones included: the length for tables indexed by [`NodeIx`].
+    /// Number of nodes that were ever in it, gone ones included: the length for tables indexed by [`NodeIx`].
     #[must_use]
     pub fn nodes_capacity(&self) -> usize {
         self.nodes.len()
     }
 
-    /// How many of them are real: indexes below this one.
+    /// Number of them that are real: indexes below this one.
     #[must_use]
     pub fn real_count(&self) -> usize {
         self.real_count

@@ -109,7 +109,7 @@ impl NodeVolumes {
     }
 }
 
-/// Why a claim keeps its pod off every node, or what it asks.
+/// Reason why a claim keeps its pod off every node, or what it asks.
 enum ClaimPhase {
     Bound(BoundClaim, Option<Attachment>),
     Waiting(WaitingClaim, Attachment),

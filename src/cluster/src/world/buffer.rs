@@ -93,7 +93,7 @@ pub struct BufferCondition {
     pub message: Arc<str>,
     /// The generation that it was judged by.
     pub observed_generation: i64,
-    /// When `holds` last changed.
+    /// Time at which `holds` last changed.
     pub changed_at: UnixTime,
 }
 

@@ -408,7 +408,7 @@ impl World {
         self.unbound.values().map(|id| (*id, self.pod(*id)))
     }
 
-    /// How many pods there are.
+    /// Number of pods.
     #[must_use]
     pub fn pods_count(&self) -> usize {
         self.pod_ids.len()

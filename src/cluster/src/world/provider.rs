@@ -51,7 +51,7 @@ pub struct GroupState {
     /// The zones among which the cloud chooses for each new node; empty where `zone` says it or nothing is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Arc<str>>,
-    /// How many instances the cloud wants to have.
+    /// Number of instances that the cloud wants to have.
     pub target: u32,
     /// The cloud's own lower bound.
     pub min: u32,
@@ -248,7 +248,7 @@ pub struct Instance {
     pub state: InstanceState,
     /// The node it is, where the provider knows (kwok: always).
     pub node: Option<Arc<str>>,
-    /// When it was asked for, if known.
+    /// Time at which it was asked for, if known.
     pub created_at: Option<UnixTime>,
 }
 
@@ -275,11 +275,11 @@ pub struct LaunchFailure {
     pub class: FailureClass,
     /// The cloud's own words.
     pub message: Arc<str>,
-    /// When the cloud says it happened.
+    /// Time at which the cloud says it happened.
     pub at: UnixTime,
 }
 
-/// Why a launch failed; a closed set, so that it can label a metric.
+/// Reason why a launch failed; a closed set, so that it can label a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum FailureClass {
     /// The zone or type has no machines left.

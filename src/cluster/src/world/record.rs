@@ -28,7 +28,7 @@ use headroom_values::time::{Seconds, UnixTime};
 pub struct WorldRecord {
     /// True if the view was too old to remove anything by.
     pub stale: bool,
-    /// How long nothing had been heard of nodes.
+    /// Time that nothing had been heard of nodes.
     #[serde(skip_serializing_if = "is_zero")]
     pub nodes_silent_for: Seconds,
     /// Increases of which a call was under way, by pool and intent.
@@ -126,9 +126,9 @@ pub struct PodRecord {
     /// True if a scheduling gate holds it back.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub gated: bool,
-    /// When it was made.
+    /// Time at which it was made.
     pub created_at: UnixTime,
-    /// When its grace period is over, if it is being deleted.
+    /// Time at which its grace period is over, if it is being deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_at: Option<UnixTime>,
     /// End of its protection from disruption.
@@ -152,7 +152,7 @@ pub struct ControllerRecord {
     pub class: usize,
     /// Where its pods get their priority from.
     pub priority_class: PrioritySource,
-    /// Why no pods are to be expected although some are missing.
+    /// Reason why no pods are to be expected although some are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalled: Option<Arc<str>>,
     /// True if its pods are made one after the other.
@@ -219,7 +219,7 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// Why a record is no world.
+/// Reason why a record is no world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An object names a class that is not in the list.
@@ -229,7 +229,7 @@ pub enum Error {
         object: ObjectKey,
         /// The place it names.
         place: usize,
-        /// How many there are.
+        /// Number of them.
         count: usize,
     },
     /// A pod names an owner that is not in the list.
@@ -239,7 +239,7 @@ pub enum Error {
         object: ObjectKey,
         /// The place it names.
         place: usize,
-        /// How many there are.
+        /// Number of them.
         count: usize,
     },
 }

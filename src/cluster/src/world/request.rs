@@ -64,7 +64,7 @@ pub struct ProvisioningRequest {
 pub struct PodSet {
     /// Name of a PodTemplate of the same namespace.
     pub template: Arc<str>,
-    /// How many.
+    /// Number.
     pub count: u32,
 }
 
@@ -79,7 +79,7 @@ pub struct RequestStatus {
 }
 
 impl RequestStatus {
-    /// When the condition of this type became true; `None` while it is not.
+    /// Time at which the condition of this type became true; `None` while it is not.
     #[must_use]
     pub fn since(&self, kind: &str) -> Option<UnixTime> {
         self.conditions.get(kind).filter(|condition| condition.holds).map(|condition| condition.changed_at)

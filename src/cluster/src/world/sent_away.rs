@@ -43,7 +43,7 @@ impl World {
         ids.filter(move |id| self.is_sent_away(&self.pod(*id).pod, now))
     }
 
-    /// When the first of them counts as one that stays; `None` when there is none.
+    /// Time at which the first of them counts as one that stays; `None` when there is none.
     #[must_use]
     pub fn sent_away_until(&self, now: UnixTime) -> Option<UnixTime> {
         self.sent_away(now).filter_map(|id| Some(self.sent_away.get(&self.pod(id).pod.key)?.1)).min()

@@ -24,7 +24,7 @@ pub struct Controller {
     pub class: Arc<PodClass>,
     /// The PriorityClass that decides the priority of its pods.
     pub priority_class: PrioritySource,
-    /// Why no pods are to be expected although some are missing (ReplicaFailure, suspended, quota), if so.
+    /// Reason why no pods are to be expected although some are missing (ReplicaFailure, suspended, quota), if so.
     pub stalled: Option<Arc<str>>,
     /// True for a StatefulSet that makes a pod only when the one before it is ready (podManagementPolicy OrderedReady).
     pub in_order: bool,

@@ -260,7 +260,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Why the scale can not be read: a fault, or a kind that the cluster does not serve.
+    /// Reason why the scale can not be read: a fault, or a kind that the cluster does not serve.
     fn scale_error(&self, faults: &Faults) -> Option<String> {
         let target = &self.spec.scale_target_ref;
         let group = target.api_version.split_once('/').map_or("", |(group, _)| group);

@@ -31,7 +31,7 @@ pub(crate) struct Run {
     pub(crate) horizon: i64,
     /// The plan of the first tick.
     pub(crate) first: Plan,
-    /// Why each node stayed, or went, in order of time; only what changed.
+    /// Reason why each node stayed, or went, in order of time; only what changed.
     pub(crate) verdicts: BTreeMap<Arc<str>, Vec<(i64, Reason)>>,
     /// Rules of the reference that were broken on the way.
     pub(crate) violations: Vec<String>,

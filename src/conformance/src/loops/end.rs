@@ -201,7 +201,7 @@ impl Worth {
         Ok(worth)
     }
 
-    /// How many pods are helped.
+    /// Number of pods that are helped.
     pub(crate) fn pods(&self) -> u32 {
         self.helped.values().sum()
     }

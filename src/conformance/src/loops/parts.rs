@@ -42,7 +42,7 @@ pub(crate) struct Machine {
     pub(crate) created_at: i64,
     /// Its state.
     pub(crate) state: InstanceState,
-    /// Why it was not made, if the cloud says so.
+    /// Reason why it was not made, if the cloud says so.
     pub(crate) error: Option<FailureClass>,
 }
 

@@ -169,7 +169,7 @@ fn takes_least_amounts(case: &Case<'_>, node: &str, at: i64) -> bool {
     cpu < options.min_cores_total * 1000 || memory < options.min_memory_total_gib << 30
 }
 
-/// Since when the node is unready at this instant, by the input alone.
+/// Time since which the node is unready at this instant, by the input alone.
 fn unready_since(input: &Input, node: &str, at: i64) -> Option<i64> {
     let state = latest(input, node, at)?;
     let ready = state.ready.as_deref().is_none_or(|ready| ready == "True");

@@ -26,7 +26,7 @@ use headroom_core::world::{PodEntry, PodId, World};
 pub(crate) struct Shield {
     /// What was broken, in words.
     pub(crate) violations: Vec<String>,
-    /// Since when each node has had nothing that keeps it.
+    /// Time since which each node has had nothing that keeps it.
     clocks: BTreeMap<Arc<str>, i64>,
     backoffs: BTreeMap<Arc<str>, Backoff>,
     /// Nodes that were marked and are there.
@@ -338,7 +338,7 @@ impl<'a> Scene<'a> {
 
     fn drainability(self, entry: &PodEntry, pool: &Pool) -> Drainability {
         let rules = Rules::of(&pool.scale_down.drain);
-        rules.judge(entry, self.world, &mut Disruptions::of(self.world), UnixTime(self.now))
+        rules.drainability(entry, self.world, &mut Disruptions::of(self.world), UnixTime(self.now))
     }
 
     fn is_expendable(self, entry: &PodEntry) -> bool {

@@ -54,7 +54,7 @@ pub struct PodSpec {
     pub node: Option<String>,
     pub owner: Option<(String, String)>,
     pub created_after: i64,
-    /// How many; `None` for one pod of just this name.
+    /// Number; `None` for one pod of just this name.
     pub count: Option<u32>,
 }
 

@@ -26,7 +26,7 @@ use crate::world::quota_use::QuotaUse;
 use crate::world::view::View;
 use crate::world::{PodId, World};
 
-/// How long drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
+/// Time that drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
 const DRIVERS_START: Seconds = Seconds::minutes(3);
 /// Pods whose grace is over within this time have ended when a new node could be there.
 const ENDS_SOON: Seconds = Seconds(5);
@@ -55,15 +55,15 @@ pub struct Quarantine {
 /// Nodes that this plan buys for one group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Purchase {
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: u32,
-    /// How many of them only fill the pool up to its minimum.
+    /// Number of them that only fill the pool up to its minimum.
     pub for_min: u32,
-    /// How many of them are not given up any more: those for the minimum, and those that an earlier round settled on.
+    /// Number of them that are not given up any more: those for the minimum, and those that an earlier round settled on.
     pub kept: u32,
     /// Pods planned onto them.
     pub pods: u32,
-    /// How many of those do not exist yet.
+    /// Number of those that do not exist yet.
     pub anticipated: u32,
     /// Standby pods of buffers planned onto them.
     pub standby: u32,

@@ -46,7 +46,7 @@ pub fn answers(ctx: &mut Context<'_>) -> BTreeMap<usize, Vec<PoolReason>> {
     answers
 }
 
-/// Why a pool did not take (all of) these pods: the first rule that its nodes fail, or what keeps it from growing.
+/// Reason why a pool did not take (all of) these pods: the first rule that its nodes fail, or what keeps it from growing.
 fn answer(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced: u32) -> PoolReason {
     let limit = answer_limit(ctx, pool, class, unplaced);
     PoolReason { pool: pool.clone(), reason: limit.reason, message: limit.message }
@@ -274,7 +274,7 @@ fn since(history: &History, pool: &str, reason: Reason) -> Option<crate::time::U
     refusals.iter().find(|refusal| refusal.reason == reason).map(|refusal| refusal.since)
 }
 
-/// Why a pool of this mode has fewer nodes than its minimum and gets none, or more than its maximum; `None` where another
+/// Reason why a pool of this mode has fewer nodes than its minimum and gets none, or more than its maximum; `None` where another
 /// condition of the pool says so.
 fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>, mode: Mode) -> Option<Limit> {
     let state = ctx.cluster.pools.get(pool)?;

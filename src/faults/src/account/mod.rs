@@ -71,7 +71,7 @@ struct Owned {
     retry_at: Timestamp,
     /// Instances that it wants and whose launch has failed.
     refused: u32,
-    /// Since when its size has been below what runs.
+    /// Time since which its size has been below what runs.
     crowded_since: Option<Timestamp>,
     /// The pool as it was seen last: what machines are made from outlasts it.
     seen: Option<Arc<Value>>,
@@ -121,7 +121,7 @@ impl SharedAccount {
 pub struct Truth {
     /// The pool it was made for.
     pub pool: String,
-    /// How many instances it wants.
+    /// Number of instances that it wants.
     pub desired: u32,
     /// Instances that count toward it.
     pub counted: u32,
@@ -199,7 +199,7 @@ impl Account {
         }
     }
 
-    /// When something is due next.
+    /// Time at which something is due next.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         let fates = self.groups.values().flat_map(|owned| owned.fates.values());

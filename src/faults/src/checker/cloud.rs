@@ -6,7 +6,7 @@ use super::{Checker, truth};
 use headroom_simulator::store::{ObjectKey, Store};
 use headroom_simulator::wire::Caller;
 
-/// How long a size may be below what runs: clouds act on a size some seconds after it was written.
+/// Time that a size may be below what runs: clouds act on a size some seconds after it was written.
 const LOWERED_MAX: SignedDuration = SignedDuration::from_secs(2);
 
 /// A write that took effect.

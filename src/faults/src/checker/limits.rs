@@ -18,7 +18,7 @@ const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
 pub struct RemovalLimit {
     /// Of this pool; of the whole cluster if not said.
     pub pool: Option<String>,
-    /// How many.
+    /// Number.
     pub most: usize,
     /// The only reason that it counts; every one if not said.
     pub reason: Option<&'static str>,
@@ -38,7 +38,7 @@ pub struct Limits {
     gone: BTreeMap<String, Timestamp>,
     /// Pools that were.
     born_again: BTreeSet<String>,
-    /// Since when nothing may be removed.
+    /// Time since which nothing may be removed.
     stopped_since: Option<Timestamp>,
 }
 

@@ -1,4 +1,4 @@
-//! Ground-truth ledgers, out of the operator's reach: every write of the operator is held against the invariants of
+//! Ground-truth records, out of the operator's reach: every write of the operator is held against the invariants of
 //! `docs/development/invariants.md` with the cluster and the cloud as they truly are at that instant. It changes nothing.
 
 mod calls;
@@ -31,7 +31,7 @@ use headroom_simulator::cluster::Load;
 use headroom_simulator::store::{Entry, Kind, Store};
 use headroom_simulator::wire::{Audit, Call, Caller};
 
-/// How long others wait after a leader's last sign of life; the same as every replica's.
+/// Time that others wait after a leader's last sign of life; the same as every replica's.
 pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
 /// What was true so long ago the operator may still believe: its view may be that old before removals stop
 /// ([`headroom_operator::options::VIEW_AGE_MAX`]), and a step may be under way.
@@ -46,7 +46,7 @@ const UNREADY_FEW: usize = 3;
 /// Something that must never happen, and did.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Violation {
-    /// When.
+    /// Time.
     pub at: Timestamp,
     /// The invariant, such as `I5`.
     pub invariant: &'static str,
@@ -65,9 +65,9 @@ impl fmt::Display for Violation {
 struct LifeLog {
     /// The term in which it leads or led.
     epoch: Option<i64>,
-    /// When its last lease write was committed.
+    /// Time at which its last lease write was committed.
     renewed_at: Option<Timestamp>,
-    /// When the term began.
+    /// Time at which the term began.
     leads_since: Option<Timestamp>,
 }
 
@@ -96,7 +96,7 @@ struct Bounds {
     before: Vec<(Timestamp, (i64, i64))>,
 }
 
-/// The ledgers.
+/// The records.
 #[derive(Debug, Default)]
 pub struct Checker {
     violations: Vec<Violation>,
@@ -126,9 +126,9 @@ pub struct Checker {
     terminated: BTreeSet<String>,
     /// Groups whose wanted size is below what runs, since when, and what is to be said of it.
     lowered: BTreeMap<String, (Timestamp, String)>,
-    /// Since when watches have been silent for everybody.
+    /// Time since which watches have been silent for everybody.
     silent_since: Option<Timestamp>,
-    /// Since when more than a few nodes and more than a fifth of all have been unready.
+    /// Time since which more than a few nodes and more than a fifth of all have been unready.
     unwell_since: Option<Timestamp>,
     /// When each life last received all objects of a kind, however silent watches are otherwise.
     heard: BTreeMap<(Caller, Kind), Timestamp>,
@@ -144,16 +144,16 @@ pub struct Checker {
     pub lost_count: usize,
     /// Writes of the operator that took effect, the lease and events apart.
     pub writes_count: u64,
-    /// When the last of them was.
+    /// Time at which the last of them was.
     pub last_write_at: Option<Timestamp>,
     /// Calls that took effect after another leader had written: harmless by design, and counted.
     pub late_calls_count: u64,
     /// Nodes that the operator deleted, or whose instances it terminated.
     pub removed_count: u64,
     cursor: u64,
-    /// When calls came in during the last minute; the lease and events apart.
+    /// Time at which calls came in during the last minute; the lease and events apart.
     recent_calls: VecDeque<Timestamp>,
-    /// Since when the goal has held without a write.
+    /// Time since which the goal has held without a write.
     good_since: Option<Timestamp>,
     /// True if the goal has held for so long that the run may end.
     pub over: bool,

@@ -18,7 +18,7 @@ pub struct Weight {
 /// One answer of the metrics.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Observation {
-    /// When.
+    /// Time.
     pub at: Timestamp,
     /// To whom.
     pub caller: Caller,
@@ -35,7 +35,7 @@ const SETTLED: SignedDuration = SignedDuration::from_secs(60);
 /// What the load asks for is acted on for certain when it is this far off, in percent: beyond the tolerance of a tenth.
 const FAR: i64 = 14;
 
-/// How many replicas the load asks for: exactly so many where nothing else plays a part, and a range where the tolerance
+/// Number of replicas that the load asks for: exactly so many where nothing else plays a part, and a range where the tolerance
 /// or missing pods may leave the size as it is. None while pods come and go.
 ///
 /// The load is shared by the pods that run, and rounding the utilization to whole percents may hide one of each.

@@ -195,7 +195,7 @@ impl Checker {
         }
         self.check_unneeded(now, intent, after);
         if intent.increases() {
-            // A status that was erased or restored has forgotten which ids were used: the ledger of the id is another
+            // A status that was erased or restored has forgotten which ids were used: the record of the id is another
             // intent's. One that is only written back has the same beginning.
             let key = (pool.to_owned(), id.clone());
             let begun = self.begun.insert(key.clone(), intent.started_at.clone());

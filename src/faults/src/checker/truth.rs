@@ -94,7 +94,7 @@ pub(super) fn pool_of(node: &Value) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// How many nodes the pool has that are not being deleted.
+/// Number of nodes that the pool has that are not being deleted.
 pub(super) fn nodes_count(store: &Store, pool: &str) -> usize {
     store.all(Kind::Node).filter(|(_, node)| pool_of(node).as_deref() == Some(pool)).count()
 }

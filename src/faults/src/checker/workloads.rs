@@ -17,7 +17,7 @@ use headroom_simulator::cluster::Load;
 use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, at, number, text};
 use headroom_simulator::wire::{Call, Caller};
 
-/// How long an edit may take to reach a decision's write: a watch that was cut, lists that were refused, a write that was
+/// Time that an edit may take to reach a decision's write: a watch that was cut, lists that were refused, a write that was
 /// delayed and tried again. Silence, pauses and cuts are added to it.
 const BELIEF: SignedDuration = SignedDuration::from_secs(45);
 /// How far the size may be off what the load asks for at the end, in percent: the tolerance, and whole percents.
@@ -38,11 +38,11 @@ pub struct Scaled {
     pub load_milli: i64,
 }
 
-/// The ledgers of all workloads.
+/// The records of all workloads.
 #[derive(Debug, Default)]
 pub struct Workloads {
     /// By namespace.
-    all: BTreeMap<String, Ledger>,
+    all: BTreeMap<String, WorkloadRecord>,
     /// True if the operator runs HPAs.
     pub runs_hpas: bool,
     /// When the controller-manager runs HPAs too: since when and, unless for good, until when.
@@ -57,7 +57,7 @@ pub struct Workloads {
 
 /// What is known of one workload.
 #[derive(Debug)]
-struct Ledger {
+struct WorkloadRecord {
     scaled: Scaled,
     /// Policies and HPAs as they are.
     objects: BTreeMap<(Kind, ObjectKey), Arc<Value>>,
@@ -70,7 +70,7 @@ struct Ledger {
     journals: BTreeMap<Caller, Journal>,
     /// The size that was written last, and its version; none before, and once somebody else has written another.
     written: Option<(u64, i64)>,
-    /// When somebody last laid hands on what its policies remember.
+    /// Time at which somebody last laid hands on what its policies remember.
     struck_at: Option<Timestamp>,
     /// The highest term in which a policy's status was written.
     epochs: BTreeMap<ObjectKey, i64>,
@@ -97,10 +97,10 @@ struct Owner {
 }
 
 impl Workloads {
-    /// Judges these; an empty list is a world without them.
+    /// Checks these; an empty list is a world without them.
     #[must_use]
     pub fn of(scaled: &[Scaled], runs_hpas: bool) -> Workloads {
-        let ledger = |scaled: &Scaled| Ledger {
+        let record = |scaled: &Scaled| WorkloadRecord {
             scaled: scaled.clone(),
             objects: BTreeMap::new(),
             owners: Vec::new(),
@@ -111,7 +111,7 @@ impl Workloads {
             struck_at: None,
             epochs: BTreeMap::new(),
         };
-        let all = scaled.iter().map(|one| (one.key.namespace.to_string(), ledger(one))).collect();
+        let all = scaled.iter().map(|one| (one.key.namespace.to_string(), record(one))).collect();
         Workloads { all, runs_hpas, ..Workloads::default() }
     }
 
@@ -152,26 +152,26 @@ impl Checker {
     /// A policy or an HPA was changed.
     pub(super) fn note_owner(&mut self, entry: &Entry) {
         let runs_hpas = self.workloads.runs_hpas;
-        let Some(ledger) = self.workloads.all.get_mut(&*entry.key.namespace) else { return };
+        let Some(record) = self.workloads.all.get_mut(&*entry.key.namespace) else { return };
         let key = (entry.kind, entry.key.clone());
         if entry.deleted {
-            ledger.objects.remove(&key);
+            record.objects.remove(&key);
         } else {
-            ledger.objects.insert(key, entry.object.clone());
+            record.objects.insert(key, entry.object.clone());
         }
-        let owner = ledger.owner(runs_hpas);
-        if ledger.owners.last().is_none_or(|(_, last)| *last != owner) {
-            ledger.owners.push((entry.at, owner));
+        let owner = record.owner(runs_hpas);
+        if record.owners.last().is_none_or(|(_, last)| *last != owner) {
+            record.owners.push((entry.at, owner));
         }
     }
 
     /// Somebody lays hands on the status of all policies of a namespace: proposals and changes from before are known to
     /// nobody for certain.
     pub fn sizes_forgotten(&mut self, namespace: &str, now: Timestamp) {
-        let Some(ledger) = self.workloads.all.get_mut(namespace) else { return };
-        ledger.struck_at = Some(now);
-        ledger.changes.clear();
-        ledger.looks.iter_mut().for_each(|look| look.kept = false);
+        let Some(record) = self.workloads.all.get_mut(namespace) else { return };
+        record.struck_at = Some(now);
+        record.changes.clear();
+        record.looks.iter_mut().for_each(|look| look.kept = false);
     }
 
     /// The metrics of a namespace were asked for.
@@ -184,17 +184,17 @@ impl Checker {
         now: Timestamp,
     ) {
         let deaf = self.workloads.is_deaf(now);
-        let Some(ledger) = self.workloads.all.get_mut(namespace) else { return };
-        let Scaled { key, weight, .. } = &ledger.scaled;
+        let Some(record) = self.workloads.all.get_mut(namespace) else { return };
+        let Scaled { key, weight, .. } = &record.scaled;
         let asks = if answered && !deaf { asked_for(store, load, key, *weight, now) } else { None };
         let exact = |look: &Observation| look.asks.filter(|(least, most)| least == most);
         let mut look = Observation { at: now, caller, answered, asks, kept: false };
         // What only repeats what is stored need not be stored again.
-        look.kept = ledger
+        look.kept = record
             .looks
             .last()
             .is_some_and(|last| last.kept && exact(last).is_some() && exact(last) == exact(&look));
-        ledger.looks.push(look);
+        record.looks.push(look);
     }
 
     /// True if a call is one that the operator may make for a workload.
@@ -264,16 +264,16 @@ impl Checker {
                 format!("status of policy {} is written and says nothing new", call.key),
             );
         }
-        let Some(ledger) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
-        let last = ledger.epochs.entry(call.key.clone()).or_insert(epoch);
+        let Some(record) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
+        let last = record.epochs.entry(call.key.clone()).or_insert(epoch);
         let late = epoch < *last;
         *last = epoch.max(*last);
         let own = |look: &&mut Observation| look.caller == call.caller && look.at <= call.arrived_at;
-        if let Some(look) = ledger.looks.iter_mut().rev().find(own) {
+        if let Some(look) = record.looks.iter_mut().rev().find(own) {
             look.kept = true;
         }
         if let Some(decision) = after.pointer("/status/decisions/0") {
-            ledger.note_answered(&call.key, decision);
+            record.note_answered(&call.key, decision);
         }
         let decision =
             after.pointer("/status/decisions/0").filter(|one| text(one, &["outcome"]) == Some("InProgress"));
@@ -281,7 +281,7 @@ impl Checker {
             let size = |field: &str| number(decision, &[field]).unwrap_or(0);
             let change = Change::new(call.arrived_at, size("from"), size("to"));
             let journal = Journal { policy: call.key.clone(), change, done: false };
-            ledger.journals.insert(call.caller, journal);
+            record.journals.insert(call.caller, journal);
         }
         if late {
             self.violated(
@@ -301,26 +301,26 @@ impl Checker {
         }
         let since = self.workloads.believed_since(call.now);
         let others_since = self.workloads.run_by_others_since(call.now);
-        let Some(ledger) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
+        let Some(record) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
         let mut wrong = Vec::new();
-        let journal = ledger.journals.get_mut(&call.caller).filter(|one| one.change.to == to);
+        let journal = record.journals.get_mut(&call.caller).filter(|one| one.change.to == to);
         match journal {
             None => wrong.push(("I22", "no stored decision says so".to_owned())),
             Some(journal) => {
                 journal.done = true;
                 let (policy, decided_at) = (journal.policy.clone(), journal.change.at);
-                let changes = ledger.changes.get(&policy).cloned().unwrap_or_default();
-                let maybe = ledger.doubtful(&policy, from);
+                let changes = record.changes.get(&policy).cloned().unwrap_or_default();
+                let maybe = record.doubtful(&policy, from);
                 let write = Write { caller: call.caller, at: decided_at, from, to, changes, maybe };
-                wrong.extend(ledger.not_owned(&policy, since));
-                wrong.extend(ledger.run_by_others(&policy, others_since, since));
-                wrong.extend(ledger.broken(&write, (since, call.now)));
-                if ledger.struck_at.is_none_or(|struck_at| struck_at < decided_at) {
-                    ledger.changes.entry(policy).or_default().push(Change::new(decided_at, from, to));
+                wrong.extend(record.not_owned(&policy, since));
+                wrong.extend(record.run_by_others(&policy, others_since, since));
+                wrong.extend(record.broken(&write, (since, call.now)));
+                if record.struck_at.is_none_or(|struck_at| struck_at < decided_at) {
+                    record.changes.entry(policy).or_default().push(Change::new(decided_at, from, to));
                 }
             }
         }
-        ledger.written =
+        record.written =
             text(after, &["metadata", "resourceVersion"]).and_then(|one| Some((one.parse().ok()?, to)));
         for (invariant, message) in wrong {
             self.violated(call.now, invariant, format!("{} goes from {from} to {to}: {message}", call.key));
@@ -331,8 +331,8 @@ impl Checker {
     /// its business.
     pub fn wrong_sizes(&self, store: &Store, now: Timestamp) -> Vec<Violation> {
         let others = self.workloads.run_by_others_since(now).is_some();
-        let own = |ledger: &&Ledger| !(others && ledger.is_of_hpa());
-        let message = self.workloads.all.values().filter(own).filter_map(|ledger| ledger.off(store, now));
+        let own = |record: &&WorkloadRecord| !(others && record.is_of_hpa());
+        let message = self.workloads.all.values().filter(own).filter_map(|record| record.off(store, now));
         message.map(|message| Violation { at: now, invariant: "I16", message }).collect()
     }
 }
@@ -374,7 +374,7 @@ impl Write {
 
 type Wrong = (&'static str, String);
 
-impl Ledger {
+impl WorkloadRecord {
     /// Who may write the size: nobody while an HPA is run by others, else the oldest. One that is only previewed has the
     /// workload where nobody else wants it.
     fn owner(&self, runs_hpas: bool) -> Option<Owner> {

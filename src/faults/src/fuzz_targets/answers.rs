@@ -82,7 +82,7 @@ pub(super) fn lease(answer: &Value) -> Understood {
                 duration: Duration::from_secs(10),
                 retry: Duration::from_secs(2),
             };
-            let alarm = Alarm { shown: Box::new(|| 0), ring: Box::new(|| {}) };
+            let alarm = Alarm { shown: Box::new(|| 0), raise: Box::new(|| {}) };
             let guard = Guard::new(host.clone(), CrashPoint::none(), None);
             let (election, _leadership) =
                 Election::new(Api::default_namespaced(client), options, host, guard, alarm);

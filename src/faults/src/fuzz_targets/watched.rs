@@ -14,7 +14,7 @@ use headroom_observe::decoder::Decoder;
 use headroom_observe::slim::{SlimCapacityBuffer, SlimHpa};
 use headroom_observe::watched::{Change, Watched};
 use headroom_observe::workloads::Workloads;
-use headroom_operator::controllers::workloads::{WorkloadPhase, hpa_status, survey};
+use headroom_operator::controllers::workloads::{WorkloadPhase, hpa_status, resolve};
 
 /// What a watch makes of the object: both stores take it, or the error says why not.
 pub(super) fn watched<K: Watched>(value: &Value) -> Understood {
@@ -250,8 +250,8 @@ pub(super) fn hpa(value: &Value) -> Understood {
     let policies = BTreeMap::from([(hpa.key.clone(), Arc::new(policy))]);
     let hpas = BTreeMap::from([(hpa.key.clone(), hpa.clone())]);
     let settings = ValidatedWorkloads { ownership: HpaOwnership::Replace, ..ValidatedWorkloads::default() };
-    let survey = survey(&policies, &hpas, &settings);
-    survey.workloads.values().try_for_each(|workload| match &workload.phase {
+    let resolved = resolve(&policies, &hpas, &settings);
+    resolved.workloads.values().try_for_each(|workload| match &workload.phase {
         WorkloadPhase::Owner => Ok(()),
         WorkloadPhase::Stalled(_, why) | WorkloadPhase::Conflict(why) | WorkloadPhase::Invalid(why) => {
             Err(why.clone())

@@ -95,7 +95,7 @@ impl World {
         self.scaled.push(Scaled { key: draft.key, weight: draft.weight, openings, blind, load_milli });
     }
 
-    /// When a schedule opens and closes, in whole minutes, and its floor.
+    /// Time at which a schedule opens and closes, in whole minutes, and its floor.
     fn opening(&self, max: i64, random: &mut fastrand::Rng) -> (Timestamp, Timestamp, i64) {
         let opens = self.scenario.start + SignedDuration::from_mins(random.i64(1..=OPENS_WITHIN));
         let lasts = SignedDuration::from_mins(random.i64(1..=8));

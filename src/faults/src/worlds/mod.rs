@@ -38,7 +38,7 @@ pub struct SeedOptions {
     pub port: Option<PortKind>,
     /// True if the run is held against one without faults too.
     pub differential: bool,
-    /// How long the goal must hold without a write; a minute and a half if not said.
+    /// Time that the goal must hold without a write; a minute and a half if not said.
     pub stay: Option<SignedDuration>,
     /// True if the report holds what happened, line by line.
     pub keeps_log: bool,
@@ -76,7 +76,7 @@ pub struct Report {
     pub seed: u64,
     /// How the operator observed.
     pub port: PortKind,
-    /// How long the run was, in simulated time.
+    /// Time that the run was, in simulated time.
     pub simulated: SignedDuration,
     /// What went wrong by itself, and how often.
     pub faults: BTreeMap<&'static str, u64>,

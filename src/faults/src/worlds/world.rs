@@ -43,9 +43,9 @@ pub struct World {
     pub removal_limits: Vec<RemovalLimit>,
     /// What the end is held against.
     pub goal: Goal,
-    /// How long it must hold without a write.
+    /// Time that it must hold without a write.
     pub stay: SignedDuration,
-    /// How long things go wrong.
+    /// Time that things go wrong.
     trouble: SignedDuration,
 }
 

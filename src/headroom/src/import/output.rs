@@ -134,7 +134,7 @@ impl Draft {
     pub(super) fn render(&self) -> anyhow::Result<String> {
         let errors = validate(&self.object)?;
         if !errors.is_empty() {
-            let words: Vec<String> = errors.iter().map(|error| self.blame(error)).collect();
+            let words: Vec<String> = errors.iter().map(|error| self.located(error)).collect();
             anyhow::bail!("{} would not be accepted: {}", self.title(), words.join("; "));
         }
         if let Some(path) = bidirectional(&self.object, "") {
@@ -156,7 +156,7 @@ impl Draft {
         Ok(text)
     }
 
-    fn blame(&self, error: &FieldError) -> String {
+    fn located(&self, error: &FieldError) -> String {
         let pointer = format!("/{}", error.path.replace(['.', '['], "/").replace(']', ""));
         match self.notes.get(&pointer) {
             Some(note) => format!("{error} (it comes from {note})"),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{explain, snapshot};
 use headroom_explain::{compare, journal, overview, top};
-use headroom_simulator::render::{Narrator, Style};
+use headroom_simulator::render::{Renderer, Style};
 use headroom_simulator::run::{Options, run};
 use headroom_simulator::scenario::Scenario;
 
@@ -267,7 +267,7 @@ proptest! {
 
     #[test]
     fn no_line_of_a_simulation_moves_the_cursor_or_begins_a_line(poison in poison()) {
-        let folder = std::env::temp_dir().join(format!("headroom-narrated-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("headroom-rendered-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let pool = "apiVersion: headroom.dev/v1alpha1\nkind: NodePool\nmetadata: {name: p}\nspec: {maxNodes: 3, minNodes: 1, \
                     provider: {type: KWOK, kwok: {zones: [a]}}, template: {capacity: {cpu: '4', memory: 8Gi, pods: '110'}}}\n";
@@ -283,10 +283,10 @@ proptest! {
         let scenario = Scenario::load(&folder).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         let every = jiff::SignedDuration::from_mins(1);
-        let mut narrator = Narrator::new(&scenario, Style { colours: true, every });
-        let mut lines = vec![narrator.head(&scenario)];
-        run(&scenario, &Options::of(&scenario), &mut |scene| lines.extend(narrator.saw(scene))).unwrap();
-        lines.extend(narrator.flush());
+        let mut renderer = Renderer::new(&scenario, Style { colours: true, every });
+        let mut lines = vec![renderer.head(&scenario)];
+        run(&scenario, &Options::of(&scenario), &mut |scene| lines.extend(renderer.saw(scene))).unwrap();
+        lines.extend(renderer.flush());
         prop_assert!(lines.iter().skip(1).any(|line| line.contains("FORGED")), "{lines:?}");
         for line in lines {
             let plain = ["[0m", "[31m", "[32m", "[33m", "[35m", "[36m"]

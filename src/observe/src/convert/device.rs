@@ -9,7 +9,7 @@ use headroom_core::world::devices::{
 
 use super::{key_of, name_of};
 use crate::decoder::{Decoder, Error};
-use crate::partial_object::Remains;
+use crate::partial_object::PartialObject;
 use crate::slim::{
     AllocationStatus, ClaimStatus, Consumer, DeviceResult, PodSpec, SlimClaimTemplate, SlimDeviceClass,
     SlimResourceClaim, SlimResourceSlice,
@@ -73,17 +73,17 @@ fn allocated(status: AllocationStatus, decoder: &mut Decoder) -> ClaimAllocation
 }
 
 /// What stands for a claim that cannot be read: its pods keep their nodes and buy nothing. `None` for one without a name.
-pub fn claim_stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<ResourceClaim> {
-    let key = key_of(&remains.metadata, decoder).ok()?;
+pub fn claim_stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<ResourceClaim> {
+    let key = key_of(&partial.metadata, decoder).ok()?;
     // The pod that a claim was made for owns it.
-    let owners = remains.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Pod");
+    let owners = partial.metadata.owner_references.iter().flatten().filter(|owner| owner.kind == "Pod");
     let users = owners.map(|owner| ClaimUser {
         name: owner.name.as_str().into(),
         uid: owner.uid.as_str().into(),
         pod: true,
     });
     let users = users.collect();
-    Some(ResourceClaim { key, users, fault: fault(remains), ..ResourceClaim::default() })
+    Some(ResourceClaim { key, users, fault: fault(partial), ..ResourceClaim::default() })
 }
 
 /// A ResourceClaimTemplate.
@@ -96,14 +96,14 @@ pub fn template(slim: SlimClaimTemplate, decoder: &mut Decoder) -> Result<ClaimT
 }
 
 /// What stands for a template that cannot be read: its pods buy nothing. `None` for one without a name.
-pub fn template_stand_in(remains: &Remains, decoder: &mut Decoder) -> Option<ClaimTemplate> {
-    let key = key_of(&remains.metadata, decoder).ok()?;
-    Some(ClaimTemplate { key, fault: fault(remains), ..ClaimTemplate::default() })
+pub fn template_stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<ClaimTemplate> {
+    let key = key_of(&partial.metadata, decoder).ok()?;
+    Some(ClaimTemplate { key, fault: fault(partial), ..ClaimTemplate::default() })
 }
 
-/// Why an object cannot be read; never empty.
-fn fault(remains: &Remains) -> Arc<str> {
-    if remains.error.is_empty() { "it cannot be read".into() } else { remains.error.as_str().into() }
+/// Reason why an object cannot be read; never empty.
+fn fault(partial: &PartialObject) -> Arc<str> {
+    if partial.error.is_empty() { "it cannot be read".into() } else { partial.error.as_str().into() }
 }
 
 /// A DeviceClass.
@@ -163,8 +163,8 @@ mod tests {
         value["spec"]["devices"]["requests"][0]["exactly"]["nodeAllocatable"] = json!(true);
         let error = read(&value).expect_err("the field may decide");
         assert!(error.contains("nodeAllocatable"), "{error}");
-        let remains = Remains::of(&value, &error);
-        let claim = claim_stand_in(&remains, &mut Decoder::default()).expect("it has a name");
+        let partial = PartialObject::of(&value, &error);
+        let claim = claim_stand_in(&partial, &mut Decoder::default()).expect("it has a name");
         assert_eq!((&*claim.key.name, &*claim.fault), ("gpu", &*error));
     }
 

@@ -21,7 +21,7 @@ pub struct Question {
     pub what: Arc<str>,
 }
 
-/// Why there is no value. `Display` is fit for the message of a condition or event.
+/// Reason why there is no value. `Display` is fit for the message of a condition or event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to get {} from {}: {why}", .question.what, .question.source)]
 pub struct Failure {
@@ -40,7 +40,7 @@ pub enum Why {
     /// The newest sample is older than may be used, or lies further in the future than clocks may differ.
     #[error("{}", age_in_words(*.age, *.age_max))]
     Stale {
-        /// When it was taken.
+        /// Time at which it was taken.
         at: Moment,
         /// How old it is; negative for one from the future.
         age: Seconds,

@@ -90,7 +90,7 @@ impl Server {
         &self.source
     }
 
-    /// Why it cannot be asked at all.
+    /// Reason why it cannot be asked at all.
     pub(super) fn problem(&self) -> Option<&str> {
         self.client.as_ref().err().map(String::as_str)
     }

@@ -44,7 +44,7 @@ pub struct Confined {
     pub answers_absence: bool,
 }
 
-/// Why a query cannot be sent.
+/// Reason why a query cannot be sent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QueryError {
     /// It is longer than we read.

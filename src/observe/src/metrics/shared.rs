@@ -22,7 +22,7 @@ pub(super) struct Shared<K, T> {
     slots: Mutex<Slots<K, T>>,
 }
 
-/// How long an answer serves those who ask later.
+/// Time that an answer serves those who ask later.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Keep {
     /// A success.
@@ -36,7 +36,7 @@ pub(super) struct Keep {
 struct Slots<K, T> {
     by_key: BTreeMap<K, Arc<Slot<T>>>,
     sweep_at: usize,
-    /// When answers that serve nobody any more are let go of next.
+    /// Time at which answers that serve nobody any more are let go of next.
     expire_at: Instant,
 }
 

@@ -97,7 +97,7 @@ pub struct GangPolicy {
     pub gang: Option<GangMinimum>,
 }
 
-/// How many pods are scheduled together.
+/// Number of pods that are scheduled together.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GangMinimum {

@@ -190,7 +190,7 @@ pub struct PodStatus {
     pub phase: String,
     /// Where preemption makes room for it.
     pub nominated_node_name: Option<String>,
-    /// When the kubelet took it on.
+    /// Time at which the kubelet took it on.
     pub start_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
     /// Conditions.
     #[serde(deserialize_with = "nullable")]
@@ -231,6 +231,6 @@ pub struct Condition {
     /// Message; only kept in passing.
     #[serde(deserialize_with = "nullable")]
     pub message: String,
-    /// When the status last changed.
+    /// Time at which the status last changed.
     pub last_transition_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
 }

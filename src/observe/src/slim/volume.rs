@@ -188,11 +188,11 @@ pub struct CsiNodeSpec {
 pub struct CsiNodeDriver {
     /// Its name.
     pub name: String,
-    /// How many volumes it can attach.
+    /// Number of volumes that it can attach.
     pub allocatable: Option<CsiAllocatable>,
 }
 
-/// How many volumes a driver can attach to a node.
+/// Number of volumes that a driver can attach to a node.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct CsiAllocatable {

@@ -29,7 +29,7 @@ pub struct HpaObject {
     pub resource_version: String,
     /// Counts edits of the spec.
     pub generation: i64,
-    /// When it was made.
+    /// Time at which it was made.
     pub created_at: UnixTime,
     /// True if a deletion timestamp is set.
     pub deleting: bool,
@@ -46,7 +46,7 @@ pub struct HpaObject {
 pub struct Writer {
     /// The name under which they write.
     pub manager: Arc<str>,
-    /// When they last changed something.
+    /// Time at which they last changed something.
     pub at: UnixTime,
 }
 

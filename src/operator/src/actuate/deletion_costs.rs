@@ -23,7 +23,7 @@ const BEGIN_DEADLINE: Duration = Duration::from_secs(10);
 pub const WRITE_COSTS: &str = "workloads.scaleIn is EmptyNodes; grant what that takes by the value of the same name of the chart, or by \
      the component config/components/empty-nodes";
 
-/// Why costs were not written.
+/// Reason why costs were not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CostError {
     /// No role permits it.

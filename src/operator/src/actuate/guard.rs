@@ -1,4 +1,4 @@
-//! The one door for every mutation: claim, deadline, crash points and call log under each API and cloud call.
+//! The only entry point of every mutation: claim, deadline, crash points and call log under each API and cloud call.
 
 use std::fmt;
 use std::future::Future;
@@ -26,7 +26,7 @@ pub struct Claim {
     pub expires_at: Instant,
 }
 
-/// Why the guard did not let a call through, or did not wait for its end.
+/// Reason why the guard did not let a call through, or did not wait for its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// This replica does not lead, or no longer.
@@ -40,7 +40,7 @@ pub enum Refusal {
     Deadline {
         /// What was to be done.
         operation: String,
-        /// How long it was waited for.
+        /// Time that it was waited for.
         deadline: Duration,
     },
 }

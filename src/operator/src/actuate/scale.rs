@@ -19,9 +19,9 @@ use headroom_observe::host::Host;
 
 /// The name under which sizes are written, as shown by the workload's managed fields.
 pub const FIELD_MANAGER: &str = "headroom";
-/// How long a kind that was found is not looked for again.
+/// Time that a kind that was found is not looked for again.
 const KNOWN_FOR: Duration = Duration::from_secs(600);
-/// How long a kind that was not found, or has no scale, is not looked for again.
+/// Time that a kind that was not found, or has no scale, is not looked for again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
 /// How the permission to read and write scales is granted.
@@ -73,7 +73,7 @@ pub enum ScaleError {
     Unanswered(String),
 }
 
-/// Why a policy of an HPA was not made or deleted.
+/// Reason why a policy of an HPA was not made or deleted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum KeepError {
     /// No role permits it.

@@ -39,7 +39,7 @@ pub struct Facts {
     pub pool: Option<PoolAtProvider>,
     /// Most nodes the pool may have now, schedules applied.
     pub max_nodes: u32,
-    /// The pool's nodes and those on their way, the wished-for increase not counted.
+    /// The pool's nodes and those on their way, the requested increase not counted.
     pub nodes_count: u32,
     /// Names of the nodes that the watch knows.
     pub known: BTreeSet<Arc<str>>,
@@ -56,7 +56,7 @@ pub struct Facts {
 }
 
 /// A live look at all nodes, and when it began.
-type Look = (Instant, Arc<Carriers>);
+type CarriersSeen = (Instant, Arc<Carriers>);
 
 /// Carries out steps.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ pub struct Executor {
     host: Arc<Host>,
     semaphores: Arc<BudgetSemaphores>,
     /// The last live look at all nodes, and when it began.
-    carriers: Arc<Mutex<Option<Look>>>,
+    carriers: Arc<Mutex<Option<CarriersSeen>>>,
 }
 
 impl Executor {
@@ -477,7 +477,7 @@ mod tests {
         /// All nodes with their provider ids.
         carried: Vec<(&'static str, &'static str)>,
         done: Mutex<Vec<String>>,
-        /// How long an eviction takes.
+        /// Time that an eviction takes.
         eviction: Duration,
     }
 

@@ -39,11 +39,11 @@ pub struct Settings {
     pub config: Config,
     /// Valid pools as their providers know them.
     pub providers: BTreeMap<Arc<str>, PoolAtProvider>,
-    /// Why pools cannot be used, in words for a condition.
+    /// Reason why pools cannot be used, in words for a condition.
     pub invalid_pools: BTreeMap<Arc<str>, String>,
     /// True if the whole operator only looks on: pools that say Apply are previewed.
     pub preview: bool,
-    /// Why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
+    /// Reason why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
     pub invalid_policy: Option<String>,
 }
 

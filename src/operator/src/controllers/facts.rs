@@ -62,7 +62,7 @@ fn others(step: &Step, world: &World) -> BTreeMap<Arc<str>, Arc<str>> {
     victims.iter().filter_map(|victim| Some((victim.id.clone(), other(victim)?))).collect()
 }
 
-/// Why a step failed, in the words of whoever refused it; `None` for all that is no failure.
+/// Reason why a step failed, in the words of whoever refused it; `None` for all that is no failure.
 #[must_use]
 pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
     outcomes.iter().find_map(|outcome| match &outcome.result {
@@ -106,7 +106,7 @@ fn is_of_term(id: &str, epoch: u64) -> bool {
     id.split_once('-').is_some_and(|(term, _)| term.parse() == Ok(epoch))
 }
 
-/// How many nodes the pool has and will have through other intents, those of `intent` itself not counted.
+/// Number of nodes that the pool has and will have through other intents, those of `intent` itself not counted.
 fn nodes_after_others(
     history: &History,
     pool: &Arc<str>,
@@ -128,7 +128,7 @@ fn nodes_after_others(
     u32::try_from(names.len()).unwrap_or(u32::MAX)
 }
 
-/// How many nodes the groups of the pool want, each as the provider or another open increase says, without what
+/// Number of nodes that the groups of the pool want, each as the provider or another open increase says, without what
 /// `intent` asks for: for providers that count and do not name.
 fn targets_of_others(world: &World, history: &History, pool: &Arc<str>, intent: Option<&Arc<str>>) -> u32 {
     let observed = world.provider(pool).and_then(Known::value);

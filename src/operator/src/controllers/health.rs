@@ -17,7 +17,7 @@ use tracing::error;
 use super::inspection::Inspection;
 use super::listener::{self, Bounds};
 use super::scale_in::ScaleIns;
-use super::workloads::last::LastLooks;
+use super::workloads::last::LastEvaluations;
 
 /// How often the watchdog looks; a stuck loop ends the process at most this much late.
 const WATCHDOG_PERIOD: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub struct Health {
     /// Where the loop of nodes is asked which pods should go.
     pub scale_ins: ScaleIns,
     /// What each workload was last decided from.
-    pub looks: Arc<LastLooks>,
+    pub evaluations: Arc<LastEvaluations>,
 }
 
 impl Health {
@@ -72,7 +72,7 @@ impl Health {
         first.or_else(|| self.missing_cost_permission.lock().unwrap_or_else(PoisonError::into_inner).clone())
     }
 
-    /// Why a replica could not lead at once; `None` when it could: its caches are filled.
+    /// Reason why a replica could not lead at once; `None` when it could: its caches are filled.
     #[must_use]
     pub fn not_ready_because(&self) -> Option<String> {
         let waits_for = self.waits_for.lock().unwrap_or_else(PoisonError::into_inner).clone();

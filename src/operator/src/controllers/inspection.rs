@@ -30,7 +30,7 @@ pub struct Inspection {
     wake_up: Notify,
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoAnswer {
     /// This replica does not lead, and knows neither the clouds nor what is remembered.

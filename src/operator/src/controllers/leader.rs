@@ -37,7 +37,7 @@ pub enum Leadership {
     Leading {
         /// The term.
         epoch: u64,
-        /// How long nobody had renewed the lease when we took it, by the wall clock; zero for a new lease.
+        /// Time that nobody had renewed the lease when we took it, by the wall clock; zero for a new lease.
         gap: Duration,
     },
     /// This replica led and has lost the lease: the process should end, since its memory may be behind.
@@ -68,7 +68,7 @@ pub struct Alarm {
     /// The newest version that any watch has shown, as a number; 0 when none, or when versions are no numbers.
     pub shown: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Called when it has gone back.
-    pub ring: Box<dyn Fn() + Send + Sync>,
+    pub raise: Box<dyn Fn() + Send + Sync>,
 }
 
 /// True if the server has forgotten what a watch had `shown` before a write was sent that came out as version `written`:
@@ -117,7 +117,7 @@ struct Held {
     expires_at: Instant,
 }
 
-/// When a lease that was written ends for its holder: counted from before the write, since nobody can have seen it any
+/// Time at which a lease that was written ends for its holder: counted from before the write, since nobody can have seen it any
 /// earlier.
 fn expiry(sent_at: Instant, duration: Duration) -> Instant {
     sent_at + duration
@@ -170,7 +170,7 @@ impl Election {
         let Some(version) = version_of(lease) else { return };
         if version < self.newest {
             warn!(from = self.newest, to = version, "the API server went back to an older state");
-            (self.alarm.ring)();
+            (self.alarm.raise)();
         }
         self.newest = version;
     }
@@ -181,7 +181,7 @@ impl Election {
         let Some(version) = version_of(lease) else { return };
         if forgot(shown, version, &mut self.comparable) {
             warn!(from = shown, to = version, "the API server has forgotten what its watches had shown");
-            (self.alarm.ring)();
+            (self.alarm.raise)();
         }
     }
 
@@ -397,7 +397,7 @@ pub async fn usurp(
 /// How often [`usurp`] may lose to a renewal. A holder renews every few seconds, so losing twice is rare.
 const USURP_ATTEMPTS: u32 = 10;
 
-/// Why the lease could not be written.
+/// Reason why the lease could not be written.
 #[derive(Debug, PartialEq, Eq)]
 enum Problem {
     /// It is no longer what was last seen.
@@ -417,7 +417,7 @@ fn epoch_of(lease: &Lease) -> u64 {
     u64::try_from(transitions).unwrap_or(0)
 }
 
-/// How long a lease had not been renewed; zero when its time lies in the future (clocks differ).
+/// Time that a lease had not been renewed; zero when its time lies in the future (clocks differ).
 fn silence(renewed: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(renewed)).unwrap_or(Duration::ZERO)
 }

@@ -394,7 +394,7 @@ mod tests {
         };
         let host = Host::machine();
         let guard = Guard::new(host.clone(), CrashPoint::none(), None);
-        let alarm = Alarm { shown: Box::new(|| 0), ring: Box::new(|| {}) };
+        let alarm = Alarm { shown: Box::new(|| 0), raise: Box::new(|| {}) };
         let (election, mut leadership) = Election::new(api, options, host, guard, alarm);
         tasks.spawn(election.run());
         let leads = leadership.wait_for(|now| matches!(now, Leadership::Leading { .. }));

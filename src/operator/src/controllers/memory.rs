@@ -26,7 +26,7 @@ pub struct StoredPool {
     pub status: NodePoolStatus,
     /// The memory in that status.
     pub history: PoolHistory,
-    /// When a report was last written.
+    /// Time at which a report was last written.
     pub reported_at: Option<Instant>,
     /// True if a write of ours has been accepted since the object was taken over: until then what is stored may be
     /// newer than our memory, by a late write of the leader before us.
@@ -196,7 +196,7 @@ pub struct StoredCluster {
     pub resource_version: String,
     /// The status as last read or written.
     pub status: ClusterScalingPolicyStatus,
-    /// When it was last written.
+    /// Time at which it was last written.
     pub reported_at: Option<Instant>,
     /// Unique id: an object made anew is another one.
     pub uid: Arc<str>,
@@ -304,7 +304,7 @@ impl InFlight {
         }
     }
 
-    /// When the next waiting step may be begun; steps that nobody asks for any more are forgotten.
+    /// Time at which the next waiting step may be begun; steps that nobody asks for any more are forgotten.
     pub fn next_due(&mut self, now: UnixTime) -> Option<UnixTime> {
         self.waiting.retain(|_, until| now < *until);
         self.waiting.values().min().copied()
@@ -324,7 +324,7 @@ impl InFlight {
         deletions.map(|key| (key.pool.clone(), key.intent.clone())).collect()
     }
 
-    /// How many steps are under way.
+    /// Number of steps that are under way.
     #[must_use]
     pub fn len(&self) -> usize {
         self.running.len()

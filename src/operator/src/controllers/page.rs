@@ -50,7 +50,7 @@ struct Inner {
 
 /// What one turn of the loop knows.
 pub struct PageSnapshot<'a> {
-    /// When.
+    /// Time.
     pub now: UnixTime,
     /// True if this replica leads.
     pub leading: bool,

@@ -16,7 +16,7 @@ pub(super) struct Rest {
     pub revision: u64,
     /// By the clock that never jumps.
     pub planned_at: Instant,
-    /// When the plan is another although nothing happens.
+    /// Time at which the plan is another although nothing happens.
     pub wake_at: Option<UnixTime>,
     /// True if the view was too old to remove anything by.
     pub stale: bool,

@@ -12,7 +12,7 @@ use headroom_observe::host::Host;
 
 /// Longest wait for the loop of nodes: replicas are not kept for longer because a cloud is slow.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
-/// How long a pod that was sent away counts as gone while it still shows. Its cost is written, the size after it, and the
+/// Time that a pod that was sent away counts as gone while it still shows. Its cost is written, the size after it, and the
 /// ReplicaSet controller deletes at most 500 pods at a time: by then it has taken it.
 const SENT_AWAY_FOR: Seconds = Seconds(120);
 

@@ -25,7 +25,7 @@ use headroom_provider::CloudProvider;
 pub struct ReplicaDependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
-    /// The door of every mutation.
+    /// The entry point of every mutation.
     pub guard: Guard,
     /// A client behind the guard, for all but the lease.
     pub work: Client,
@@ -81,8 +81,10 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         workloads,
     } = dependencies;
     let (asked, doubted) = (feed.clone(), feed.clone());
-    let alarm =
-        Alarm { shown: Box::new(move || asked.newest_version()), ring: Box::new(move || doubted.distrust()) };
+    let alarm = Alarm {
+        shown: Box::new(move || asked.newest_version()),
+        raise: Box::new(move || doubted.distrust()),
+    };
     let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
     let other_leadership = workloads.is_some().then(|| election.subscribe());
     host.spawn(election.run());

@@ -189,15 +189,15 @@ pub struct Decision {
     /// Nodes of the pool after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<i32>,
-    /// Why, as a word.
+    /// Reason, as a word.
     pub reason: String,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How it ended, as far as that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
-    /// How many pods it was about.
+    /// Number of pods that it was about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pods_count: Option<i32>,
     /// Some of them.
@@ -217,9 +217,9 @@ pub struct Considered {
     pub pool: String,
     /// `NotChosen`, `NoFit` or `Skipped`.
     pub verdict: String,
-    /// Why, as a word.
+    /// Reason, as a word.
     pub reason: String,
-    /// Why, as a sentence.
+    /// Reason, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }

@@ -224,7 +224,7 @@ pub(super) fn limit(memory: &PoolHistory) -> Option<&Refusal> {
     })
 }
 
-/// Why the pool has too few or too many nodes, and nothing is done about it.
+/// Reason why the pool has too few or too many nodes, and nothing is done about it.
 pub(super) fn out_of_bounds<'a>(view: &PoolView<'a>) -> Option<&'a PoolReason> {
     let mut reasons = view.reasons.iter();
     reasons.find(|one| one.reason.is_out_of_bounds())

@@ -35,7 +35,7 @@ pub struct EventNote {
     pub regarding: Regarding,
     /// True if something is wrong.
     pub warning: bool,
-    /// Why, one word.
+    /// Reason, one word.
     pub reason: &'static str,
     /// What was done, one word.
     pub action: &'static str,

@@ -282,7 +282,7 @@ impl Metrics {
         }
     }
 
-    /// How long the oldest pod of each kind that gets a new node has waited for the decision.
+    /// Time that the oldest pod of each kind that gets a new node has waited for the decision.
     fn measure_waits(&self, plan: &Plan, world: &World, now: UnixTime) {
         for verdict in plan.reasons.pods.iter().filter(|verdict| !verdict.on_new.is_empty()) {
             let created = |example: &Arc<str>| {

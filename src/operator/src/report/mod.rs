@@ -31,6 +31,6 @@ pub use parse::{parse, scaling_status_of, status_of};
 pub use policy::{ClusterView, render_cluster};
 pub use render::{Acceptance, GroupView, PoolView, TemplateSource, render};
 pub use workload::{HpaOwned, MetricTrouble, PolicyPhase, WorkloadMemory, WorkloadView};
-pub use workload_metrics::{LookResult, WorkloadMetrics};
+pub use workload_metrics::{EvaluationResult, WorkloadMetrics};
 pub use write::{KubeSink, StatusSink, WriteError};
 pub use write_scaling::ScalingSink;

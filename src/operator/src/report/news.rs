@@ -21,7 +21,7 @@ pub enum News {
         intent: IntentId,
         /// From which size to which.
         increase: Increase,
-        /// Why.
+        /// Reason.
         reason: Reason,
     },
     /// Nodes are to leave.
@@ -32,7 +32,7 @@ pub enum News {
         intent: IntentId,
         /// The nodes.
         victims: Vec<Victim>,
-        /// Why.
+        /// Reason.
         reason: Reason,
     },
     /// A decision has ended.

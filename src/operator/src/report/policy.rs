@@ -31,7 +31,7 @@ pub struct ClusterView<'a> {
     pub acceptance: Acceptance,
     /// The plan's verdicts on pods.
     pub pods: &'a [PodVerdict],
-    /// Why the cluster is too unhealthy to be scaled, if it is.
+    /// Reason why the cluster is too unhealthy to be scaled, if it is.
     pub unhealthy: Option<&'a str>,
     /// True if the emergency switch is on.
     pub disruption_stopped: bool,

@@ -40,11 +40,11 @@ pub struct PoolView<'a> {
     pub acceptance: Acceptance,
     /// The bounds that hold now; `None` while the spec is not accepted.
     pub bounds: Option<Bounds>,
-    /// How many nodes there are; `None` while the provider is unknown.
+    /// Number of nodes; `None` while the provider is unknown.
     pub nodes: Option<NodeCounts>,
     /// The groups the provider names.
     pub groups: Vec<GroupView>,
-    /// Why the provider is unknown, if it is.
+    /// Reason why the provider is unknown, if it is.
     pub provider_unknown: Option<&'a str>,
     /// What a person should know of the provider's groups.
     pub notices: &'a [Notice],

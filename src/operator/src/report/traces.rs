@@ -48,7 +48,7 @@ pub struct Span {
     pub call: bool,
     /// What it is about.
     pub attributes: Vec<(&'static str, String)>,
-    /// Why it failed, if it did.
+    /// Reason why it failed, if it did.
     pub failure: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub struct Call {
     pub intent: IntentId,
     /// What was done: `Increase`, `Mark`, `Evict`, `Delete`, …
     pub step: &'static str,
-    /// Why it failed, if it did.
+    /// Reason why it failed, if it did.
     pub failure: Option<String>,
     /// When it began.
     pub began_at: Timestamp,

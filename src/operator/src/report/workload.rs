@@ -31,7 +31,7 @@ pub struct WorkloadMemory {
     pub decisions: Vec<ScalingDecision>,
     /// Somebody else who changes the size back.
     pub contest: Option<ContestStatus>,
-    /// When the size was last changed.
+    /// Time at which the size was last changed.
     pub last_scale_at: Option<UnixTime>,
 }
 
@@ -68,7 +68,7 @@ pub struct HpaOwned {
     pub message: String,
 }
 
-/// Why a metric cannot be used, in the words of its source.
+/// Reason why a metric cannot be used, in the words of its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricTrouble {
     /// One word of a closed set.

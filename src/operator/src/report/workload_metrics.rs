@@ -15,7 +15,7 @@ use headroom_api::ScalingDecision;
 const LATENESS_BUCKETS: [f64; 12] = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 15.0, 60.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct LookLabel {
+struct EvaluationLabel {
     result: &'static str,
 }
 
@@ -32,9 +32,9 @@ struct ReadLabel {
     outcome: &'static str,
 }
 
-/// How a look at a workload ended.
+/// How an evaluation of a workload ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LookResult {
+pub enum EvaluationResult {
     /// As it should.
     Done,
     /// Something was in the way, so that it is made again soon.
@@ -46,7 +46,7 @@ pub enum LookResult {
 /// The metrics of the loop of workloads.
 pub struct WorkloadMetrics {
     lateness: Histogram,
-    looks: Family<LookLabel, Counter>,
+    evaluations: Family<EvaluationLabel, Counter>,
     decisions: Family<DecisionLabel, Counter>,
     reads: Family<ReadLabel, Counter>,
 }
@@ -61,7 +61,7 @@ impl Default for WorkloadMetrics {
     fn default() -> Self {
         Self {
             lateness: Histogram::new(LATENESS_BUCKETS),
-            looks: Family::default(),
+            evaluations: Family::default(),
             decisions: Family::default(),
             reads: Family::default(),
         }
@@ -77,7 +77,7 @@ impl WorkloadMetrics {
             Unit::Seconds,
             self.lateness.clone(),
         );
-        registry.register("workload_looks", "Looks at workloads, by result", self.looks.clone());
+        registry.register("workload_looks", "Looks at workloads, by result", self.evaluations.clone());
         registry.register(
             "replica_decisions",
             "Changes of a workload's size that were decided, by direction, reason and outcome",
@@ -90,19 +90,19 @@ impl WorkloadMetrics {
         );
     }
 
-    /// A look began so long after it was due.
+    /// An evaluation began so long after it was due.
     pub fn began(&self, late: Duration) {
         self.lateness.observe(late.as_secs_f64());
     }
 
-    /// A look ended.
-    pub fn ended(&self, result: LookResult) {
+    /// An evaluation ended.
+    pub fn ended(&self, result: EvaluationResult) {
         let result = match result {
-            LookResult::Done => "done",
-            LookResult::Again => "again",
-            LookResult::Panicked => "panicked",
+            EvaluationResult::Done => "done",
+            EvaluationResult::Again => "again",
+            EvaluationResult::Panicked => "panicked",
         };
-        self.looks.get_or_create(&LookLabel { result }).inc();
+        self.evaluations.get_or_create(&EvaluationLabel { result }).inc();
     }
 
     /// A change of size was decided, and made or not.
@@ -130,7 +130,7 @@ mod tests {
     fn lateness_decisions_and_reads_are_counted_without_names_of_workloads() {
         let metrics = WorkloadMetrics::default();
         metrics.began(Duration::from_millis(30));
-        metrics.ended(LookResult::Done);
+        metrics.ended(EvaluationResult::Done);
         metrics.read("external", "MetricsOutage");
         metrics.decided(&ScalingDecision {
             time: Time(jiff::Timestamp::UNIX_EPOCH),

@@ -30,7 +30,7 @@ const REPORTING_CONTROLLER: &str = "headroom.dev/headroom";
 /// Where events about cluster-scoped objects live. Source: client-go, which does the same.
 const CLUSTER_EVENTS_NAMESPACE: &str = "default";
 
-/// Why something was not written or read.
+/// Reason why something was not written or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
     /// The object has changed since the version named: read it again and plan again.

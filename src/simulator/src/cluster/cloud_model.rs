@@ -14,7 +14,7 @@ pub struct LaunchFailure {
     pub zone: Option<String>,
     /// With what.
     pub class: FailureClass,
-    /// Until when.
+    /// End.
     pub until: Timestamp,
 }
 
@@ -43,7 +43,7 @@ impl CloudModel {
         *end = (*end).max(until);
     }
 
-    /// How long a node that is created now takes to join.
+    /// Time that a node that is created now takes to join.
     pub fn join_delay(&self, delay: SignedDuration, now: Timestamp) -> SignedDuration {
         match self.slow {
             Some((factor, more, until)) if now < until => {

@@ -372,7 +372,7 @@ pub struct NodeShape {
     pub allocatable: Amounts,
 }
 
-/// Why a pod does not go onto a node, in the scheduler's words.
+/// Reason why a pod does not go onto a node, in the scheduler's words.
 pub(super) type Misfit = &'static str;
 
 impl NodeShape {

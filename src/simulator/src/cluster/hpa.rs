@@ -28,7 +28,7 @@ impl HpaController {
         self.next_at = if on { self.next_at.or_else(first) } else { None };
     }
 
-    /// When it looks next.
+    /// Time at which it looks next.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.next_at
     }

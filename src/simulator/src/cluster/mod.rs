@@ -46,7 +46,7 @@ use self::pods::{Pods, owner};
 use self::queue::WorkQueue;
 use self::scheduler::Scheduler;
 use self::volumes::Volumes;
-use super::statistics::Ledger;
+use super::statistics::Statistics;
 use super::store::{Entry, Kind, ObjectKey, SharedStore, Store};
 
 /// On a pod (or a Job, for its pods): how long it runs before it succeeds, for example `90s`.
@@ -59,7 +59,7 @@ pub const REFUSED_ANNOTATION: &str = "simulate.headroom.dev/refused";
 /// Rounds of observe and act in one step before the step is given up as a bug of the actors.
 const ROUNDS_MAX: usize = 10_000;
 
-/// How long the cluster takes for what real ones take time for.
+/// Time that the cluster takes for what real ones take time for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timings {
     /// From a Node's creation to Ready; KWOK's is about a second.
@@ -113,7 +113,7 @@ pub struct SimCluster {
     /// What the workloads have to carry; scenario events change it.
     pub load: Load,
     /// What happened so far, as figures.
-    pub ledger: Ledger,
+    pub statistics: Statistics,
 }
 
 impl SimCluster {
@@ -139,7 +139,7 @@ impl SimCluster {
             hpas: HpaController::default(),
             cloud_model: CloudModel::default(),
             load: Load::default(),
-            ledger: Ledger::default(),
+            statistics: Statistics::default(),
         }
     }
 
@@ -176,7 +176,7 @@ impl SimCluster {
                     break;
                 }
             }
-            self.ledger.advance_to(now);
+            self.statistics.advance_to(now);
             if let Ok(oldest) = now.checked_sub(self.timings.history) {
                 store.compact(self.cursor.min(store.revision_before(oldest)));
             }
@@ -228,7 +228,7 @@ impl SimCluster {
                 if let Some(owner) = owner(&entry.object) {
                     self.workloads.add((owner.kind, owner.key));
                 }
-                self.ledger.observe_workload(entry);
+                self.statistics.observe_workload(entry);
             }
             _ => {}
         }
@@ -244,7 +244,7 @@ impl SimCluster {
         self.disruption.observe_pod(entry);
         self.scheduler.observe_pod(&entry.key, pod);
         self.kubelet.observe_pod(&entry.key, before, pod);
-        self.ledger.observe_pod(entry.at, before, pod);
+        self.statistics.observe_pod(entry.at, before, pod);
         let homeless =
             pod.and_then(|pod| pod.node.as_ref()).is_some_and(|node| !self.nodes.contains_key(node));
         if homeless {
@@ -276,7 +276,7 @@ impl SimCluster {
         self.scheduler.observe_node(&name, node, &self.pods);
         self.kubelet.observe_node(entry, &self.pods, &self.cloud_model, &self.timings);
         self.lifecycle.observe_node(entry);
-        self.ledger.observe_node(entry, self.nodes.get(&name));
+        self.statistics.observe_node(entry, self.nodes.get(&name));
     }
 
     fn act(&mut self, store: &mut Store) {

@@ -45,7 +45,7 @@ struct Spread {
 #[derive(Debug, Clone, Default)]
 struct Selector(Vec<(String, String, Vec<String>)>);
 
-/// Why the pods around keep a pod off a node.
+/// Reason why the pods around keep a pod off a node.
 pub(crate) type Quarrel = &'static str;
 
 impl Neighbours {

@@ -40,7 +40,7 @@ pub(crate) struct PodFacts {
     pub(crate) gated: bool,
     /// True if the default scheduler is to bind it; others do not exist here.
     pub(crate) ours: bool,
-    /// Until when the scheduler refuses it wherever it fits, as a plugin would.
+    /// Time until which the scheduler refuses it wherever it fits, as a plugin would.
     pub(crate) refused_until: Option<Timestamp>,
     pub(crate) shape: Arc<PodShape>,
     pub(crate) class: usize,
@@ -130,7 +130,7 @@ impl Pods {
         self.by_owner.get(uid).into_iter().flat_map(|controller_pods| &controller_pods.pods)
     }
 
-    /// How many of them are active, and how many of those are ready.
+    /// Number of them that are active, and how many of those are ready.
     pub(crate) fn owned_counts(&self, uid: &str) -> (usize, usize) {
         self.by_owner
             .get(uid)

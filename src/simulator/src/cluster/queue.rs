@@ -37,7 +37,7 @@ impl<T: Ord + Clone> WorkQueue<T> {
         std::mem::take(&mut self.now)
     }
 
-    /// When the next item is due; the past when something waits already.
+    /// Time at which the next item is due; the past when something waits already.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         if self.now.is_empty() { self.later.first().map(|(at, _)| *at) } else { Some(Timestamp::MIN) }
     }

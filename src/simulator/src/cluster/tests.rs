@@ -319,18 +319,18 @@ fn slow_cloud_delays_the_join() {
 }
 
 #[test]
-fn ledger_counts_waits_and_node_time() {
+fn statistics_count_waits_and_node_time() {
     let mut world = World::new();
     world.create(Kind::Deployment, workload("web", 2, "1"));
     world.run_for(60);
     world.create(Kind::Node, node("n0"));
     world.run_for(3600);
-    let summary = world.cluster.ledger.summary();
+    let summary = world.cluster.statistics.summary();
     assert_eq!(summary.pods_served, 2);
     assert_eq!(summary.longest_wait, SignedDuration::from_secs(62));
     assert!((summary.node_hours - 1.0).abs() < 0.001, "{}", summary.node_hours);
     assert!((summary.utilization_percent - 50.0).abs() < 0.1, "{}", summary.utilization_percent);
-    let rows = world.cluster.ledger.minutes();
+    let rows = world.cluster.statistics.minutes();
     assert_eq!((rows[0].pending_pods, rows[0].nodes), (2, 0));
     assert_eq!((rows[5].pending_pods, rows[5].running_pods, rows[5].wanted_replicas), (0, 2, 2));
 }
@@ -373,5 +373,5 @@ fn day_of_500_nodes_and_10000_pods() {
     }
     let (revision, lines) = world.cluster.store.with(|store| (store.revision(), store.trace.count()));
     println!("{:?} for a day, {revision} revisions, {lines} calls", started.elapsed());
-    println!("{:?}", world.cluster.ledger.summary());
+    println!("{:?}", world.cluster.statistics.summary());
 }

@@ -59,7 +59,7 @@ pub enum Error {
     Read {
         /// Which.
         path: PathBuf,
-        /// Why.
+        /// Reason.
         source: std::io::Error,
     },
     /// A file is no YAML.
@@ -89,7 +89,7 @@ pub struct Scenario {
     pub description: String,
     /// The wall time at which it begins.
     pub start: Timestamp,
-    /// How long it runs.
+    /// Time that it runs.
     pub duration: SignedDuration,
     /// No two steps of the operator are closer than this.
     pub tick: SignedDuration,

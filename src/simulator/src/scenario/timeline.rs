@@ -49,7 +49,7 @@ impl Timeline {
         })
     }
 
-    /// When the next event is due; `None` when all have happened.
+    /// Time at which the next event is due; `None` when all have happened.
     pub fn next_at(&self) -> Option<Timestamp> {
         self.events.get(self.next).map(|event| self.time_of(event.after))
     }
@@ -81,7 +81,7 @@ impl Timeline {
         let until = |lasts: SignedDuration| now.saturating_add(lasts).unwrap_or(Timestamp::MAX);
         match action {
             Action::Scale(target, replicas) => {
-                // Each step of a curve would be a line of noise, the ledger shows the replicas anyway.
+                // Each step of a curve would be a line of noise, the statistics shows the replicas anyway.
                 let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
                 shared
                     .with(|store| write(store, &target, &patch, me))

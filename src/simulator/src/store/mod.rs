@@ -24,7 +24,7 @@ use serde_json::Value;
 pub use self::error::ApiError;
 pub use self::kind::{Kind, KindInfo};
 pub use self::log::{Change, Entry};
-pub use self::notifier::Ear;
+pub use self::notifier::Subscription;
 pub(crate) use self::object::seconds;
 pub use self::object::{
     ObjectKey, at, condition, is_leaving, is_ready, labels, number, object_at, set_condition, text, timestamp,

@@ -5,27 +5,27 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// Rung with each new revision.
+/// Notifies subscribers of each new revision.
 ///
 /// Not a `tokio::sync::watch`: that one wakes its waiters in an order drawn at random, so that no two runs are alike.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bell(Arc<Rope>);
+pub(super) struct Notifier(Arc<Shared>);
 
 #[derive(Debug, Default)]
-struct Rope {
+struct Shared {
     revision: AtomicU64,
-    rung: Notify,
+    notify: Notify,
 }
 
-impl Bell {
-    pub(super) fn ring(&self, revision: u64) {
+impl Notifier {
+    pub(super) fn notify(&self, revision: u64) {
         self.0.revision.store(revision, Ordering::Relaxed);
-        self.0.rung.notify_waiters();
+        self.0.notify.notify_waiters();
     }
 
-    /// An ear that has heard everything so far.
-    pub(super) fn ear(&self) -> Ear {
-        Ear { bell: self.clone(), heard: self.revision() }
+    /// A subscription that has seen everything so far.
+    pub(super) fn subscribe(&self) -> Subscription {
+        Subscription { notifier: self.clone(), seen: self.revision() }
     }
 
     fn revision(&self) -> u64 {
@@ -33,29 +33,29 @@ impl Bell {
     }
 }
 
-/// One listener.
+/// One subscriber.
 #[derive(Debug)]
-pub struct Ear {
-    bell: Bell,
-    heard: u64,
+pub struct Subscription {
+    notifier: Notifier,
+    seen: u64,
 }
 
-impl Ear {
-    /// Resolves when there is a revision that this ear has not heard of; intermediate ones may be skipped.
+impl Subscription {
+    /// Resolves when there is a revision that this subscriber has not seen; intermediate ones may be skipped.
     pub async fn changed(&mut self) {
         loop {
-            // Made before the look, so that no ring falls in between.
-            let rung = self.bell.0.rung.notified();
-            if self.bell.revision() != self.heard {
+            // Made before the look, so that no notification falls in between.
+            let notified = self.notifier.0.notify.notified();
+            if self.notifier.revision() != self.seen {
                 break;
             }
-            rung.await;
+            notified.await;
         }
         self.mark_unchanged();
     }
 
-    /// Takes everything up to now as heard.
+    /// Takes everything up to now as seen.
     pub fn mark_unchanged(&mut self) {
-        self.heard = self.bell.revision();
+        self.seen = self.notifier.revision();
     }
 }

@@ -147,12 +147,12 @@ impl Faults {
         self.scripted.push_back(Scripted { matches: Box::new(matches), fault, times });
     }
 
-    /// How many requests each fault has struck, by its name.
+    /// Number of requests that each fault has struck, by its name.
     pub fn struck(&self) -> &BTreeMap<&'static str, u64> {
         &self.struck
     }
 
-    /// How many requests a fault has struck.
+    /// Number of requests that a fault has struck.
     pub fn struck_count(&self) -> u64 {
         self.struck_count
     }

@@ -16,7 +16,7 @@ use super::ReplyBody;
 use super::answer::shaped;
 use super::network::Line;
 use super::request::{Path, Target};
-use crate::store::{ApiError, Ear, Entry, Filter, Kind, SharedStore, Store};
+use crate::store::{ApiError, Entry, Filter, Kind, SharedStore, Store, Subscription};
 use headroom_observe::host::Host;
 
 /// Source: cacher.go bookmarkFrequency.
@@ -31,7 +31,7 @@ struct Watch {
     host: Arc<Host>,
     line: Line,
     store: SharedStore,
-    bell: Ear,
+    changes: Subscription,
     kind: Kind,
     filter: Filter,
     partial: bool,
@@ -59,7 +59,7 @@ pub(super) fn open(
     let mut watch = Watch {
         host: host.clone(),
         line,
-        bell: store.subscribe(),
+        changes: store.subscribe(),
         store: store.clone(),
         kind,
         filter: target.filter.clone(),
@@ -131,7 +131,7 @@ impl Watch {
             }
             tokio::select! {
                 biased;
-                () = self.bell.changed() => {}
+                () = self.changes.changed() => {}
                 () = tokio::time::sleep_until(until) => {}
             }
         }
@@ -141,7 +141,7 @@ impl Watch {
         if self.ended {
             return;
         }
-        self.bell.mark_unchanged();
+        self.changes.mark_unchanged();
         let shared = self.store.clone();
         shared.with(|store| match store.entries_after(self.cursor) {
             Ok(entries) => {

@@ -29,7 +29,7 @@ fn flash_sale_finds_nodes_ready_and_gives_them_back() {
     let mut ready_at_noon = 0;
     let seen = play_with("flash-sale", &mut |scene| {
         if scene.now.as_second() % 86_400 < 12 * 3600 {
-            ready_at_noon = scene.cluster.ledger.now().ready_nodes;
+            ready_at_noon = scene.cluster.statistics.now().ready_nodes;
         }
     });
     assert!(14 <= ready_at_noon, "{ready_at_noon}");
@@ -45,7 +45,7 @@ fn zone_outage_is_carried_by_the_other_zones() {
     let seen = play_with("zone-outage", &mut |scene| {
         // 08:50, twenty minutes into the outage.
         if scene.now.as_second() % 86_400 < 8 * 3600 + 50 * 60 {
-            let row = scene.cluster.ledger.now();
+            let row = scene.cluster.statistics.now();
             late = (row.running_pods, row.pending_pods);
         }
     });
@@ -96,7 +96,7 @@ fn out_of_capacity_holds_back_zones_and_not_pools_and_nobody_is_forgotten() {
     let mut most_waiting = 0;
     let mut backed_off = BTreeSet::new();
     let seen = play_with("out-of-capacity", &mut |scene| {
-        most_waiting = most_waiting.max(scene.cluster.ledger.now().pending_pods);
+        most_waiting = most_waiting.max(scene.cluster.statistics.now().pending_pods);
         scene.cluster.store().with(|store| {
             for (key, pool) in store.all(Kind::NodePool) {
                 let rows = at(pool, &["status", "backoffs"]).and_then(Value::as_array);
@@ -121,7 +121,7 @@ fn bad_metrics_move_nothing_until_they_are_back() {
     let mut asked = Vec::new();
     let seen = play_with("bad-metrics", &mut |scene| {
         let minute = scene.now.as_second() % 86_400 / 60 - 8 * 60;
-        asked.push((minute, scene.cluster.ledger.now().wanted_replicas));
+        asked.push((minute, scene.cluster.statistics.now().wanted_replicas));
     });
     let at = |wanted: i64| {
         let before = asked.iter().rev().find(|(minute, _)| *minute <= wanted);

@@ -185,7 +185,7 @@ struct Stenographer {
 impl Stenographer {
     fn look(&mut self, scene: &Scene<'_>) {
         for life in scene.lives.iter().flatten() {
-            let record = life.health().looks.record();
+            let record = life.health().evaluations.record();
             let Some(workload) = record.workloads.first() else { continue };
             if self.replayed.contains_key(&workload.now) {
                 continue;

@@ -50,7 +50,7 @@ pub struct AllocatedDevice {
     pub binding_conditions: Vec<Arc<str>>,
 }
 
-/// Why an allocation was not looked at to the end.
+/// Reason why an allocation was not looked at to the end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeviceError {
     /// The class of a request does not exist.

@@ -70,7 +70,7 @@ struct PodEntry {
     claims: Vec<usize>,
     /// Claims that were allocated for it, as they were before.
     replaced: Vec<(usize, ClaimState)>,
-    /// How many claims there were before it came.
+    /// Number of claims that there were before it came.
     claims_before: usize,
 }
 

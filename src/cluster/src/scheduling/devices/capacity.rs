@@ -20,13 +20,13 @@ pub(super) struct CapacityError {
 /// is free.
 pub(super) fn taken(request: &DeviceRequest, device: &Device) -> Result<Option<Amounts>, CapacityError> {
     let none = BTreeMap::new();
-    let wished = request.capacity.as_ref().map_or(&none, |wish| &wish.requests);
-    if wished.keys().any(|name| !device.capacity.contains_key(name)) {
+    let asked = request.capacity.as_ref().map_or(&none, |request| &request.requests);
+    if asked.keys().any(|name| !device.capacity.contains_key(name)) {
         return Ok(None);
     }
     let mut amounts = Amounts::new();
     for (name, capacity) in &device.capacity {
-        let amount = amount(wished.get(name).copied(), capacity);
+        let amount = amount(asked.get(name).copied(), capacity);
         let amount = amount.map_err(|text| CapacityError { capacity: name.clone(), text })?;
         if amount.is_negative() {
             return Err(CapacityError { capacity: name.clone(), text: "the amount is negative" });
@@ -55,33 +55,29 @@ pub(super) fn has_room(
     })
 }
 
-fn amount(wished: Option<Quantity>, capacity: &Capacity) -> Result<Quantity, &'static str> {
+fn amount(asked: Option<Quantity>, capacity: &Capacity) -> Result<Quantity, &'static str> {
     let policy = capacity.request_policy.as_ref();
-    let Some(wished) = wished else {
+    let Some(asked) = asked else {
         return Ok(policy.and_then(|policy| policy.default).unwrap_or(capacity.value));
     };
-    let Some(policy) = policy else { return Ok(wished) };
+    let Some(policy) = policy else { return Ok(asked) };
     match &policy.valid_range {
-        Some(ValidRange { min: Some(min), step, .. }) => rounded_to_step(wished, *min, *step),
-        _ => Ok(policy.valid_values.iter().copied().find(|value| wished <= *value).unwrap_or(wished)),
+        Some(ValidRange { min: Some(min), step, .. }) => rounded_to_step(asked, *min, *step),
+        _ => Ok(policy.valid_values.iter().copied().find(|value| asked <= *value).unwrap_or(asked)),
     }
 }
 
 /// The least amount, or the next one that is a whole number of steps above it. Steps are counted in whole units.
-fn rounded_to_step(
-    wished: Quantity,
-    min: Quantity,
-    step: Option<Quantity>,
-) -> Result<Quantity, &'static str> {
-    if wished < min {
+fn rounded_to_step(asked: Quantity, min: Quantity, step: Option<Quantity>) -> Result<Quantity, &'static str> {
+    if asked < min {
         return Ok(min);
     }
-    let Some(step) = step else { return Ok(wished) };
-    let (wished, min, step) = (wished.units(), min.units(), step.units());
+    let Some(step) = step else { return Ok(asked) };
+    let (asked, min, step) = (asked.units(), min.units(), step.units());
     if step <= 0 {
         return Err("the step is not positive");
     }
-    let steps = wished.checked_sub(min).map(|above| above / step + i64::from(above % step != 0));
+    let steps = asked.checked_sub(min).map(|above| above / step + i64::from(above % step != 0));
     let sum = steps.and_then(|steps| steps.checked_mul(step)).and_then(|above| above.checked_add(min));
     sum.map(Quantity::from_units).ok_or("the next step is beyond the range of 64 bits")
 }

@@ -112,7 +112,7 @@ pub struct DeviceRequest {
     pub tolerations: Vec<Toleration>,
     /// How much of the device is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub capacity: Option<CapacityWish>,
+    pub capacity: Option<CapacityRequest>,
 }
 
 impl Default for DeviceRequest {
@@ -130,7 +130,7 @@ impl Default for DeviceRequest {
     }
 }
 
-/// How many devices a request wants.
+/// Number of devices that a request wants.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AllocationMode {
     /// As many as `count`.
@@ -143,7 +143,7 @@ pub enum AllocationMode {
 /// How much of a device is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct CapacityWish {
+pub struct CapacityRequest {
     /// Amounts by capacity.
     #[serde(deserialize_with = "or_default")]
     pub requests: BTreeMap<Arc<str>, Quantity>,
@@ -161,7 +161,7 @@ pub struct Toleration {
     pub value: Arc<str>,
     /// The effect; empty tolerates every effect.
     pub effect: Arc<str>,
-    /// How long NoExecute is tolerated, which decides nothing here.
+    /// Time that NoExecute is tolerated, which decides nothing here.
     pub toleration_seconds: Option<i64>,
 }
 

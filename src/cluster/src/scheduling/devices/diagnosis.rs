@@ -92,7 +92,7 @@ impl<'a, N: LabelledNode> Look<'a, '_, N> {
         })
     }
 
-    /// Why a request cannot be met though nothing else of the pod takes devices.
+    /// Reason why a request cannot be met though nothing else of the pod takes devices.
     fn request(&mut self, name: &str, request: &DeviceRequest) -> Option<Refusal> {
         let class = self.classes.get(&request.device_class_name)?;
         let mut unknown = None;
@@ -138,7 +138,7 @@ impl<'a, N: LabelledNode> Look<'a, '_, N> {
         self.counters(name, wanted, &roomy)
     }
 
-    /// Why the counters of partitions do not let so many of these devices be taken.
+    /// Reason why the counters of partitions do not let so many of these devices be taken.
     fn counters(&self, name: &str, wanted: usize, devices: &[usize]) -> Option<Refusal> {
         let mut counters: Vec<Counters<'_>> =
             self.pools.iter().map(|pool| Counters::of(pool, self.offer.held)).collect();
@@ -206,7 +206,7 @@ impl<'a, N: LabelledNode> Look<'a, '_, N> {
         }
     }
 
-    /// How many devices a class accepts.
+    /// Number of devices that a class accepts.
     fn count(&mut self, class: &Class) -> usize {
         let all = 0..self.devices.len();
         all.filter(|at| self.is_selected(*at, class.spec.selectors.iter(), &mut None)).count()

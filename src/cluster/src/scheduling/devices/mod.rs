@@ -28,8 +28,8 @@ use crate::scheduling::node_affinity::LabelledNode;
 
 pub use answer::{AllocatedDevice, Answer, ClaimAllocation, DeviceError};
 pub use claim::{
-    AllocationMode, CapacityWish, CelSelector, Claim, ClaimDevices, ClaimSpec, Class, ClassSpec, Constraint,
-    DeviceRequest, Request, Selector, Toleration, TolerationOperator,
+    AllocationMode, CapacityRequest, CelSelector, Claim, ClaimDevices, ClaimSpec, Class, ClassSpec,
+    Constraint, DeviceRequest, Request, Selector, Toleration, TolerationOperator,
 };
 pub use held::{DeviceId, Held, InUse};
 pub use plugin::COMING;

@@ -34,7 +34,7 @@ pub(super) struct Remembered {
     found: Result<Given, Miss>,
 }
 
-/// Why the claims of a class are not met on a node.
+/// Reason why the claims of a class are not met on a node.
 #[derive(Clone, Debug)]
 pub(super) enum Miss {
     /// Nowhere.

@@ -35,7 +35,7 @@ pub(super) struct Way<'a> {
     pub(super) request: &'a DeviceRequest,
     pub(super) class: &'a Class,
     pub(super) admin: bool,
-    /// How many devices it takes.
+    /// Number of devices that it takes.
     pub(super) count: usize,
     /// The devices, if it wants all.
     pub(super) all: Option<Vec<usize>>,

@@ -28,7 +28,7 @@ pub(super) struct Taken {
     counted: bool,
 }
 
-/// Why a branch ends without an answer.
+/// Reason why a branch ends without an answer.
 enum Stop {
     /// The claim would have too many devices: another alternative may have fewer.
     TooMany,

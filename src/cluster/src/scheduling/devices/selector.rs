@@ -10,7 +10,7 @@ use rustc_hash::FxHashMap;
 use super::slice::{Attribute, Device};
 use headroom_cel::{CompileError, Program, RuntimeError, Type, Value, Version};
 
-/// Why a selector has no answer for a device.
+/// Reason why a selector has no answer for a device.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
     /// It does not compile.

@@ -176,7 +176,7 @@ fn share_is_given_back_with_its_amount() {
     shared.capacity = BTreeMap::from([("bandwidth".into(), bandwidth)]);
     let slices = [slice("s", "n1", 1, vec![shared])];
     let part = |amount| DeviceRequest {
-        capacity: Some(CapacityWish {
+        capacity: Some(CapacityRequest {
             requests: BTreeMap::from([("bandwidth".into(), Quantity::from_units(amount))]),
         }),
         ..wish(1)
@@ -238,7 +238,7 @@ fn amounts_beyond_the_range_are_an_error_of_the_attempt() {
     let slices = [slice("s", "n1", 1, vec![shared])];
     let mut huge = wish(1);
     let requests = BTreeMap::from([("bandwidth".into(), Quantity::from_units(i64::MAX))]);
-    huge.capacity = Some(CapacityWish { requests });
+    huge.capacity = Some(CapacityRequest { requests });
     let error = run(&slices, &Held::default(), &[claim(vec![request("r", huge)])]).unwrap_err();
     assert!(
         matches!(&error, DeviceError::Capacity { capacity, .. } if &**capacity == "bandwidth"),
@@ -346,7 +346,7 @@ impl Drawn {
         let of_claim = |requests: &Vec<(u64, bool, bool)>| {
             let requests = requests.iter().enumerate().map(|(number, (count, part, admin))| {
                 let one = BTreeMap::from([("size".into(), Quantity::from_units(1))]);
-                let capacity = part.then_some(CapacityWish { requests: one });
+                let capacity = part.then_some(CapacityRequest { requests: one });
                 let admin_access = admin.then_some(true);
                 request(&format!("r{number}"), DeviceRequest { capacity, admin_access, ..wish(*count) })
             });

@@ -24,7 +24,7 @@ type ByName = BTreeMap<Arc<str>, Pods>;
 /// The live pods of one workload.
 #[derive(Clone, Default)]
 pub(super) struct Pods {
-    /// How many.
+    /// Number.
     pub(super) count: u32,
     /// The youngest one's class; `None` without pods that can be read.
     pub(super) class: Option<Arc<PodClass>>,

@@ -82,7 +82,7 @@ impl Replacing {
     /// Lets a candidate go that was replaced; else the reason why it stays because of a replacement, if so.
     ///
     /// What is empty, unready or asked for goes as ever, but for nodes that were just bought to take pods.
-    pub fn judge(&self, candidate: &mut Candidate) -> Option<Reason> {
+    pub fn verdict(&self, candidate: &mut Candidate) -> Option<Reason> {
         let node = &candidate.victim.node;
         let to_save =
             matches!(candidate.reason, Reason::Empty | Reason::Underutilized | Reason::Consolidated);
@@ -255,7 +255,7 @@ fn stage(
     }
 }
 
-/// When all nodes bought for it should be ready.
+/// Time at which all nodes bought for it should be ready.
 fn ready_by(replacement: &Replacement) -> UnixTime {
     UnixTime(replacement.until.0.saturating_sub(REMOVAL_TIME.0))
 }
@@ -270,7 +270,7 @@ fn started_late(node: &Node) -> bool {
     node.unschedulable || node.taints.iter().any(|taint| taint.key.starts_with("node.kubernetes.io/"))
 }
 
-/// When replacements must be looked at again although nothing happens.
+/// Time at which replacements must be looked at again although nothing happens.
 #[must_use]
 pub(super) fn wake_at(history: &History, now: UnixTime) -> Option<UnixTime> {
     let open = history.pools.values().filter_map(|memory| memory.replacement.as_ref());

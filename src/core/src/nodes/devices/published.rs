@@ -16,7 +16,7 @@ pub(crate) fn is_unused<'p>(world: &World, mut pools: impl Iterator<Item = &'p P
     world.devices().has_no_local_slices() && pools.all(|pool| pool.devices.is_none())
 }
 
-/// How many pools a node of the group has once its drivers are there: as declared, or as the first of these nodes has that
+/// Number of pools that a node of the group has once its drivers are there: as declared, or as the first of these nodes has that
 /// has published any.
 #[must_use]
 pub(crate) fn expected<'n>(pool: &Pool, nodes: impl Iterator<Item = &'n str>, world: &World) -> PoolCounts {
@@ -28,14 +28,14 @@ pub(crate) fn expected<'n>(pool: &Pool, nodes: impl Iterator<Item = &'n str>, wo
     }
 }
 
-/// How many pools these slices are of.
+/// Number of pools that these slices are of.
 #[must_use]
 pub(crate) fn counts_of(slices: &[Slice]) -> PoolCounts {
     let id = |slice: &Slice| PoolId { driver: slice.spec.driver.clone(), name: slice.spec.pool.name.clone() };
     counted(slices.iter().map(id).collect::<std::collections::BTreeSet<_>>())
 }
 
-/// How many pools a node has published as a whole.
+/// Number of pools that a node has published as a whole.
 #[must_use]
 pub(crate) fn published(node: &str, world: &World) -> PoolCounts {
     counted(world.devices().whole_pools_of(node))

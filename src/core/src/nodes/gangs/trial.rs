@@ -65,7 +65,7 @@ fn whole(
     fits
 }
 
-/// Why pools take no more pods of the gang, asked while the others have their places.
+/// Reason why pools take no more pods of the gang, asked while the others have their places.
 pub(super) fn answers(ctx: &mut Context<'_>, unit: &Unit) -> Vec<PoolReason> {
     let at = ctx.demand.groups.iter().position(|group| !group.pods.is_empty() && is_of(ctx, group, unit));
     let Some(at) = at else { return Vec::new() };

@@ -31,7 +31,7 @@ impl Unit {
         self.verdict.min_count.saturating_sub(self.verdict.bound_count)
     }
 
-    /// Why it cannot be scheduled whatever room there is.
+    /// Reason why it cannot be scheduled whatever room there is.
     pub(super) fn barrier(&self) -> Option<Reason> {
         match () {
             () if !self.found => Some(Reason::GangNotFound),

@@ -22,7 +22,7 @@ impl Rule {
 /// So many nodes, each filled with these pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// How many nodes.
+    /// Number of nodes.
     pub nodes: usize,
     /// Classes by index, with the number of their pods on each node.
     pub pods: Vec<(usize, usize)>,

@@ -237,7 +237,7 @@ impl One<'_, '_> {
         load.waiting.iter().copied().find(|entry| id(entry) == Some(broken))
     }
 
-    /// When a stopping pod has been waited for long enough: the longest grace of the pool after its eviction, and a
+    /// Time at which a stopping pod has been waited for long enough: the longest grace of the pool after its eviction, and a
     /// little more, whatever its own grace is. To give up earlier frees nothing, since the pod is lost by then. On an
     /// unready node only its own grace is waited for.
     ///
@@ -323,7 +323,7 @@ impl One<'_, '_> {
         }
     }
 
-    /// Why evictions were refused for so long, with the first pod and the budget that guards it.
+    /// Reason why evictions were refused for so long, with the first pod and the budget that guards it.
     fn refusal(&self, due: &[&PodEntry], victim: &Victim) -> (Reason, String) {
         let mut disruptions = Disruptions::of(self.scene.world);
         let mut exhausted = BTreeMap::new();
@@ -364,7 +364,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Lo
         if pod.phase.finished() {
             continue;
         }
-        match rules.judge(entry, world, &mut disruptions, scene.now) {
+        match rules.drainability(entry, world, &mut disruptions, scene.now) {
             // What this removal has evicted is waited for, however long ago its grace is over.
             Drainability::Skip if long_terminating(pod, scene.now) && !pod.class.mirror => {
                 if !pod.class.daemon_set
@@ -412,7 +412,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Lo
     load
 }
 
-/// When a stopping pod was evicted: its deletion timestamp is the end of the grace that it was given.
+/// Time at which a stopping pod was evicted: its deletion timestamp is the end of the grace that it was given.
 fn evicted_at(pod: &Pod, longest: Seconds) -> UnixTime {
     let grace = pod.class.termination_grace.min(longest);
     UnixTime(pod.deletion_at.unwrap_or_default().0.saturating_sub(grace.0))

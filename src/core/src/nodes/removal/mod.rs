@@ -43,7 +43,7 @@ pub const MARK_TIMEOUT: Seconds = Seconds(120);
 pub const RETRY: Seconds = Seconds(10);
 /// A deletion that has not ended by then is given up, if the provider says that the instance runs. Upstream: 5 min.
 pub const DELETE_TIMEOUT: Seconds = Seconds(300);
-/// How long an annotation may hold a deletion up. Upstream: node-deletion-delay-timeout, the same 2 min.
+/// Time that an annotation may hold a deletion up. Upstream: node-deletion-delay-timeout, the same 2 min.
 pub const DELAY_DELETION_MAX: Seconds = Seconds(120);
 /// A pod may outlive the longest grace of its pool by this before its drain has failed. Upstream: the same 30 s.
 pub const GONE_EXTRA: Seconds = Seconds(30);
@@ -54,7 +54,7 @@ pub const EVICTIONS_MAX: usize = 20;
 /// Most nodes in one step that marks or deletes, for the same reason.
 pub const NODES_MAX: usize = 20;
 
-/// What every rule of this room looks at.
+/// Input of every rule of this module.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
     /// The cluster.
@@ -94,7 +94,7 @@ impl Scene<'_> {
 pub struct Advance {
     /// In order: marks come off first, then deletions, evictions and new marks.
     pub steps: Vec<Step>,
-    /// When the next one may be due although nothing happens.
+    /// Time at which the next one may be due although nothing happens.
     pub wake_at: Option<UnixTime>,
     /// Budgets, as indexes into [`Disruptions`], for which the API server is asked although their status allows nothing.
     asked: BTreeSet<usize>,

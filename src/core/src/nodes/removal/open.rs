@@ -20,11 +20,11 @@ pub struct Opening {
     pub group: Arc<str>,
     /// The nodes that go; at least one, at most [`crate::history::VICTIMS_MAX`].
     pub victims: Vec<Victim>,
-    /// Why.
+    /// Reason.
     pub reason: Reason,
     /// The same for a person.
     pub message: String,
-    /// How many pods must move.
+    /// Number of pods that must move.
     pub pods_count: u32,
     /// Nodes the pool wants before it.
     pub from: u32,

@@ -119,7 +119,7 @@ impl One<'_, '_> {
         Some(instance.is_some_and(|instance| instance.state != InstanceState::Deleting))
     }
 
-    /// Why the whole removal is called off, if it is.
+    /// Reason why the whole removal is called off, if it is.
     fn called_off(&self) -> Option<(Reason, String)> {
         let reason = self.intent.reason;
         let requested = reason == Reason::RemovalRequested;
@@ -412,7 +412,7 @@ impl One<'_, '_> {
     }
 }
 
-/// Why this node is to stay although it was chosen, if so.
+/// Reason why this node is to stay although it was chosen, if so.
 fn spared(node: &Node, reason: Reason) -> Option<(Reason, &'static str)> {
     if is_foreign(node) {
         return Some((Reason::ForeignNode, "another autoscaler took the node"));

@@ -21,7 +21,7 @@ use serve::Stage;
 use state::{Service, State};
 
 /// A request in the making.
-pub(super) struct Wish<'w> {
+pub(super) struct PendingRequest<'w> {
     request: &'w ProvisioningRequest,
     service: Service,
     state: State,
@@ -33,30 +33,30 @@ pub(super) struct Wish<'w> {
 
 /// Finds room for each request, and buys nodes for those that ask for it and are stored as taken.
 pub fn serve(ctx: &mut Context<'_>) {
-    let mut wishes = wishes(ctx);
-    if wishes.is_empty() {
+    let mut pending = pending(ctx);
+    if pending.is_empty() {
         return;
     }
     let namespaces: std::collections::BTreeSet<Arc<str>> =
-        wishes.iter().map(|wish| wish.verdict.namespace.clone()).collect();
+        pending.iter().map(|unmet| unmet.verdict.namespace.clone()).collect();
     let shares = Shares::new(ctx.config.cluster.max_work_units, namespaces.len());
     let shares = std::mem::replace(&mut ctx.snapshot.shares, shares);
     let demand = std::mem::take(&mut ctx.demand);
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
     let mut stage = Stage::new(ctx);
-    for wish in &mut wishes {
-        stage.serve(ctx, wish);
+    for unmet in &mut pending {
+        stage.serve(ctx, unmet);
     }
     ctx.working_on(Part::Whole);
     ctx.demand = demand;
     ctx.snapshot.shares = shares;
-    ctx.reasons.requests = wishes.into_iter().map(|wish| wish.verdict).collect();
+    ctx.reasons.requests = pending.into_iter().map(|unmet| unmet.verdict).collect();
 }
 
 /// The requests that are served, in order: those whose room is held by age, then the others by priority, age and name.
-fn wishes<'w>(ctx: &mut Context<'w>) -> Vec<Wish<'w>> {
+fn pending<'w>(ctx: &mut Context<'w>) -> Vec<PendingRequest<'w>> {
     let world = ctx.world;
-    let mut wishes = Vec::new();
+    let mut pending = Vec::new();
     for request in world.requests().objects.values().filter(|request| !request.deleting) {
         let Some(service) = state::served(request, ctx.config) else { continue };
         let state = state::state(request, ctx.config, ctx.now);
@@ -64,24 +64,24 @@ fn wishes<'w>(ctx: &mut Context<'w>) -> Vec<Wish<'w>> {
         if matches!(state, State::Ended | State::Foreign) || of_others {
             continue;
         }
-        wishes.push(wish(ctx, request, service, state));
+        pending.push(pending_request(ctx, request, service, state));
     }
-    wishes.sort_by_key(|wish| {
-        let booked_at = match wish.state {
-            State::Booked(_) => wish.request.status.since(state::PROVISIONED),
+    pending.sort_by_key(|unmet| {
+        let booked_at = match unmet.state {
+            State::Booked(_) => unmet.request.status.since(state::PROVISIONED),
             State::New | State::Open | State::Ended | State::Foreign => None,
         };
-        (booked_at.is_none(), booked_at, Reverse(wish.priority), wish.request.created_at)
+        (booked_at.is_none(), booked_at, Reverse(unmet.priority), unmet.request.created_at)
     });
-    wishes
+    pending
 }
 
-fn wish<'w>(
+fn pending_request<'w>(
     ctx: &mut Context<'w>,
     request: &'w ProvisioningRequest,
     service: Service,
     state: State,
-) -> Wish<'w> {
+) -> PendingRequest<'w> {
     let mut verdict = RequestVerdict::of(&request.key);
     verdict.buys = service == Service::Atomic;
     verdict.is_booked = matches!(state, State::Booked(_));
@@ -91,19 +91,19 @@ fn wish<'w>(
     };
     ctx.wake.note(verdict.until);
     verdict.wrong_parameters = state::parameters(request).wrong;
-    let mut wish = Wish { request, service, state, sets: Vec::new(), priority: i32::MIN, verdict };
-    match wish.resolve(ctx) {
+    let mut unmet = PendingRequest { request, service, state, sets: Vec::new(), priority: i32::MIN, verdict };
+    match unmet.resolve(ctx) {
         Ok(()) => {}
         Err((answer, fault)) => {
-            wish.sets.clear();
-            wish.verdict.answer = answer;
-            wish.verdict.fault = Some(fault);
+            unmet.sets.clear();
+            unmet.verdict.answer = answer;
+            unmet.verdict.fault = Some(fault);
         }
     }
-    wish
+    unmet
 }
 
-impl Wish<'_> {
+impl PendingRequest<'_> {
     /// Finds the classes of its pods, and how many of each have no pod yet; why it ends or waits otherwise.
     fn resolve(&mut self, ctx: &mut Context<'_>) -> Result<(), (RequestAnswer, BufferFault)> {
         let booked = matches!(self.state, State::Booked(_));
@@ -169,7 +169,7 @@ fn expired(reason: Reason, message: String) -> (RequestAnswer, BufferFault) {
     (RequestAnswer::Expired, BufferFault::new(reason, message))
 }
 
-/// Why a pod that names a request is no demand of its own; `None` if it is.
+/// Reason why a pod that names a request is no demand of its own; `None` if it is.
 #[must_use]
 pub fn holds_back(
     world: &crate::world::World,

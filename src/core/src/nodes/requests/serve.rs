@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::sync::Arc;
 
-use super::Wish;
+use super::PendingRequest;
 use super::state::{self, Service, State};
 use crate::config::Mode;
 use crate::nodes::context::{Context, Part, Purchases};
@@ -55,53 +55,55 @@ impl Stage {
     }
 
     /// Finds room for one request, or says why there is none.
-    pub(super) fn serve(&mut self, ctx: &mut Context<'_>, wish: &mut Wish<'_>) {
-        if wish.sets.is_empty() {
+    pub(super) fn serve(&mut self, ctx: &mut Context<'_>, unmet: &mut PendingRequest<'_>) {
+        if unmet.sets.is_empty() {
             return;
         }
-        if wish.sets.iter().any(|(class, _, _)| ctx.quarantined(*class)) {
-            wish.verdict.fault =
+        if unmet.sets.iter().any(|(class, _, _)| ctx.quarantined(*class)) {
+            unmet.verdict.fault =
                 Some(BufferFault::new(Reason::Internal, "set aside for this plan after a bug"));
             return;
         }
-        if let Some((_, class, _)) = wish.sets.first() {
+        if let Some((_, class, _)) = unmet.sets.first() {
             ctx.working_on(Part::Class(class.clone()));
         }
-        let groups = groups(ctx, wish);
-        if let State::Booked(_) = wish.state {
-            return self.hold(ctx, wish, groups);
+        let groups = groups(ctx, unmet);
+        if let State::Booked(_) = unmet.state {
+            return self.hold(ctx, unmet, groups);
         }
         let begin = Begin::of(ctx, self);
-        let found = self.find(ctx, wish, groups.clone());
+        let found = self.find(ctx, unmet, groups.clone());
         // Before the request is stored as taken, nothing is bought for it.
-        let may_buy = wish.service == Service::Atomic && wish.state == State::Open;
+        let may_buy = unmet.service == Service::Atomic && unmet.state == State::Open;
         match found {
-            Found::Ready => wish.verdict.answer = RequestAnswer::Granted,
-            Found::Coming(0) => wish.wait("its pods have room, some of it on nodes that are on their way"),
+            Found::Ready => unmet.verdict.answer = RequestAnswer::Granted,
+            Found::Coming(0) => unmet.wait("its pods have room, some of it on nodes that are on their way"),
             Found::Coming(nodes) if may_buy => {
-                begin.book(ctx, wish);
-                wish.wait(&format!("+{nodes} {} for it", plural(nodes)));
+                begin.book(ctx, unmet);
+                unmet.wait(&format!("+{nodes} {} for it", plural(nodes)));
             }
-            Found::Coming(nodes) if wish.service == Service::Atomic => {
+            Found::Coming(nodes) if unmet.service == Service::Atomic => {
                 begin.take_back(ctx, self);
-                wish.wait(&format!("+{nodes} {} for it, once it is stored as accepted", plural(nodes)));
+                unmet.wait(&format!("+{nodes} {} for it, once it is stored as accepted", plural(nodes)));
             }
             Found::Coming(nodes) => {
                 begin.take_back(ctx, self);
                 let message = format!(
                     "{} of {} pods have no room on ready nodes; {nodes} new {} would have it, and this class buys none",
-                    wish.verdict.pods_count.saturating_sub(wish.verdict.ready_count),
-                    wish.verdict.pods_count,
+                    unmet.verdict.pods_count.saturating_sub(unmet.verdict.ready_count),
+                    unmet.verdict.pods_count,
                     plural(nodes)
                 );
-                wish.refuse(&message);
+                unmet.refuse(&message);
             }
             Found::Short(short) => {
-                self.explain(ctx, wish);
+                self.explain(ctx, unmet);
                 begin.take_back(ctx, self);
-                let message =
-                    format!("{short} of {} pods have no room, so nothing is bought", wish.verdict.pods_count);
-                wish.refuse(&message);
+                let message = format!(
+                    "{short} of {} pods have no room, so nothing is bought",
+                    unmet.verdict.pods_count
+                );
+                unmet.refuse(&message);
                 let pods = groups.iter().map(|group| group.pods_count).sum();
                 ctx.gangs_left.push((groups, pods));
             }
@@ -109,24 +111,29 @@ impl Stage {
     }
 
     /// Holds the room of a request that has been granted. Nodes are bought for what was lost, where the class buys any.
-    fn hold(&mut self, ctx: &mut Context<'_>, wish: &mut Wish<'_>, mut groups: Vec<PodGroup>) {
+    fn hold(&mut self, ctx: &mut Context<'_>, unmet: &mut PendingRequest<'_>, mut groups: Vec<PodGroup>) {
         let begin = Begin::of(ctx, self);
-        wish.verdict.ready_count = place(ctx, &mut groups, &mut self.ready);
-        wish.verdict.coming_count = place(ctx, &mut groups, &mut self.coming);
-        if wish.service == Service::Atomic && short(&groups) != 0 {
+        unmet.verdict.ready_count = place(ctx, &mut groups, &mut self.ready);
+        unmet.verdict.coming_count = place(ctx, &mut groups, &mut self.coming);
+        if unmet.service == Service::Atomic && short(&groups) != 0 {
             groups = self.buy(ctx, groups);
-            begin.book(ctx, wish);
+            begin.book(ctx, unmet);
         }
-        wish.verdict.unplaced_count = short(&groups);
-        wish.verdict.answer = RequestAnswer::Granted;
+        unmet.verdict.unplaced_count = short(&groups);
+        unmet.verdict.answer = RequestAnswer::Granted;
     }
 
-    fn find(&mut self, ctx: &mut Context<'_>, wish: &mut Wish<'_>, mut groups: Vec<PodGroup>) -> Found {
-        wish.verdict.ready_count = place(ctx, &mut groups, &mut self.ready);
+    fn find(
+        &mut self,
+        ctx: &mut Context<'_>,
+        unmet: &mut PendingRequest<'_>,
+        mut groups: Vec<PodGroup>,
+    ) -> Found {
+        unmet.verdict.ready_count = place(ctx, &mut groups, &mut self.ready);
         if short(&groups) == 0 {
             return Found::Ready;
         }
-        wish.verdict.coming_count = place(ctx, &mut groups, &mut self.coming);
+        unmet.verdict.coming_count = place(ctx, &mut groups, &mut self.coming);
         if short(&groups) == 0 {
             return Found::Coming(0);
         }
@@ -150,20 +157,20 @@ impl Stage {
     }
 
     /// Asks the pools about the pods without room, while the others have their places.
-    fn explain(&mut self, ctx: &mut Context<'_>, wish: &mut Wish<'_>) {
+    fn explain(&mut self, ctx: &mut Context<'_>, unmet: &mut PendingRequest<'_>) {
         let groups = std::mem::take(&mut ctx.demand.groups);
-        wish.verdict.unplaced_count = short(&groups);
+        unmet.verdict.unplaced_count = short(&groups);
         let Some(group) = groups.into_iter().find(|group| !group.pods.is_empty()) else { return };
         if self.explained < EXPLAINED_MAX {
             self.explained += 1;
             ctx.demand.groups = vec![group];
-            wish.verdict.pools = explain::answers(ctx).remove(&0).unwrap_or_default();
+            unmet.verdict.pools = explain::answers(ctx).remove(&0).unwrap_or_default();
             ctx.demand.groups.clear();
         }
     }
 }
 
-impl Wish<'_> {
+impl PendingRequest<'_> {
     fn wait(&mut self, message: &str) {
         self.verdict.answer = RequestAnswer::Waits;
         self.verdict.fault = Some(BufferFault::new(Reason::WaitingForNodes, message));
@@ -179,11 +186,11 @@ impl Wish<'_> {
 }
 
 /// The groups of pods of a request: those that fewest groups of nodes take first, then the largest.
-fn groups(ctx: &mut Context<'_>, wish: &Wish<'_>) -> Vec<PodGroup> {
+fn groups(ctx: &mut Context<'_>, unmet: &PendingRequest<'_>) -> Vec<PodGroup> {
     let mut groups: Vec<(usize, i64, PodGroup)> = Vec::new();
-    for (class, pods, count) in wish.sets.iter().filter(|(_, _, count)| *count != 0) {
+    for (class, pods, count) in unmet.sets.iter().filter(|(_, _, count)| *count != 0) {
         let virtual_pods = vec![PodRef::Virtual(*class); *count as usize];
-        let group = PodGroup::standby(*class, pods, wish.request.key.clone(), virtual_pods);
+        let group = PodGroup::standby(*class, pods, unmet.request.key.clone(), virtual_pods);
         groups.push((choices(ctx, *class), demand::weight(pods), group));
     }
     groups.sort_by_key(|(choices, weight, _)| (*choices, Reverse(*weight)));
@@ -249,16 +256,16 @@ impl Begin {
     }
 
     /// Books what was bought since on the request.
-    fn book(&self, ctx: &mut Context<'_>, wish: &mut Wish<'_>) {
+    fn book(&self, ctx: &mut Context<'_>, unmet: &mut PendingRequest<'_>) {
         for planned in &ctx.planned[self.planned..] {
             let daemons =
                 ctx.snapshot.node(planned.node).template().map_or(0, |template| template.daemon_pods.len());
             let pods = ctx.snapshot.pods(planned.node).count().saturating_sub(daemons);
             let pods = u32::try_from(pods).unwrap_or(u32::MAX);
-            *wish.verdict.on_new.entry(planned.pool.clone()).or_insert(0) += pods;
+            *unmet.verdict.on_new.entry(planned.pool.clone()).or_insert(0) += pods;
             if let Some(purchase) = ctx.purchases.get_mut(&(planned.pool.clone(), planned.group.clone())) {
                 purchase.requested = purchase.requested.saturating_add(pods);
-                purchase.requested_by.get_or_insert_with(|| wish.request.key.to_string().into());
+                purchase.requested_by.get_or_insert_with(|| unmet.request.key.to_string().into());
             }
         }
     }

@@ -21,9 +21,9 @@ pub const BOOKING_EXPIRED: &str = "BookingExpired";
 /// Its room was taken back: read, never written, since it would evict running workloads.
 pub const CAPACITY_REVOKED: &str = "CapacityRevoked";
 
-/// How long a request may wait, unless it says so itself.
+/// Time that a request may wait, unless it says so itself.
 pub const VALID_FOR: Seconds = Seconds::hours(7 * 24);
-/// How long a PodTemplate may be missing after the request was made.
+/// Time that a PodTemplate may be missing after the request was made.
 pub const TEMPLATE_PATIENCE: Seconds = Seconds::minutes(5);
 /// Most pods of one request.
 pub const PODS_MAX: u64 = 50_000;
@@ -102,7 +102,7 @@ pub struct Parameters {
     pub no_retry: bool,
     /// How long after its creation it may wait.
     pub valid_for: Option<Seconds>,
-    /// How long its room is held.
+    /// Time that its room is held.
     pub booking: Option<Seconds>,
     /// Parameters whose value cannot be used; they count as absent.
     pub wrong: Vec<Arc<str>>,
@@ -144,7 +144,7 @@ fn seconds(text: &str) -> Option<Seconds> {
         .map(Seconds)
 }
 
-/// When a request that has no room ends.
+/// Time at which a request that has no room ends.
 #[must_use]
 pub fn valid_until(request: &ProvisioningRequest) -> UnixTime {
     request.created_at.plus(parameters(request).valid_for.unwrap_or(VALID_FOR))

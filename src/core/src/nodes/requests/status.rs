@@ -85,7 +85,7 @@ fn word(fault: &BufferFault) -> &'static str {
     if fault.reason == Reason::RequestExpired { EXPIRED } else { fault.reason.as_str() }
 }
 
-/// Why the room is not there, with each pool's first failing rule.
+/// Reason why the room is not there, with each pool's first failing rule.
 fn not_yet(verdict: &RequestVerdict) -> (&'static str, String) {
     let Some(fault) = &verdict.fault else {
         return (Reason::CapacityIsNotFound.as_str(), String::new());

@@ -38,7 +38,7 @@ pub fn is_rotation(reason: Reason) -> bool {
     matches!(reason, Reason::Drifted | Reason::Expired | Reason::Unhealthy)
 }
 
-/// Why a node of the pool is outdated: `Unhealthy`, or else `Drifted`, or else `Expired`; `None` while it is not, while
+/// Reason why a node of the pool is outdated: `Unhealthy`, or else `Drifted`, or else `Expired`; `None` while it is not, while
 /// nothing is known of what made it, and in pools that rotate nothing.
 #[must_use]
 pub fn outdated(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<'_>) -> Option<Reason> {
@@ -141,7 +141,7 @@ pub fn is_stopped(memory: &PoolHistory, pool: &Pool, scene: &Scene<'_>) -> bool 
     })
 }
 
-/// When a stopped rotation is tried again whatever its template is.
+/// Time at which a stopped rotation is tried again whatever its template is.
 #[must_use]
 pub fn resumes_at(memory: &PoolHistory) -> Option<UnixTime> {
     memory.rotation_stop.as_ref().map(|stop| stop.since.plus(STOPPED_FOR))

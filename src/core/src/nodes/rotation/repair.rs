@@ -12,7 +12,7 @@ use crate::world::node::Node;
 /// Most nodes of a pool that are repaired at once, in percent of its ready nodes, and always one.
 const AT_ONCE_PERCENT: usize = 20;
 
-/// When the first rule of the pool calls for the node's replacement; `None` while no condition matches a rule.
+/// Time at which the first rule of the pool calls for the node's replacement; `None` while no condition matches a rule.
 pub(super) fn due_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
     let due = rotation.repair.iter().filter_map(|rule| {
         let wrong =

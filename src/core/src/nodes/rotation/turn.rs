@@ -208,7 +208,7 @@ fn purchase(
     })
 }
 
-/// How many nodes the pool or the group would be short of its minimum when these leave.
+/// Number of nodes that the pool or the group would be short of its minimum when these leave.
 fn minimum_short(turn: &[Candidate], room: &Room, pool: &Arc<str>) -> u32 {
     let leaving = u32::try_from(turn.len()).unwrap_or(u32::MAX);
     let keys = [None, turn.first().map(|one| one.group.clone())].map(|group| (pool.clone(), group));

@@ -9,7 +9,7 @@ use crate::reason::Reason;
 use crate::time::UnixTime;
 use crate::window::Window;
 
-/// How many nodes are leaving and may still begin to; the budgets are asked for each removal.
+/// Number of nodes that are leaving and may still begin to; the budgets are asked for each removal.
 #[derive(Clone, Debug)]
 pub struct Allowance<'c> {
     config: &'c Config,

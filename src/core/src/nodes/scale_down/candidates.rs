@@ -50,7 +50,7 @@ pub struct Candidate {
     pub zone: Arc<str>,
     /// What would be named to the provider.
     pub victim: Victim,
-    /// Why it would go.
+    /// Reason why it would go.
     pub reason: Reason,
     /// Pods that need another place.
     pub movable: Vec<PodId>,
@@ -60,9 +60,9 @@ pub struct Candidate {
     pub sent_away: Option<PodId>,
     /// The PodDisruptionBudget that allows no eviction of one of them now.
     pub guarded_by: Option<usize>,
-    /// Since when it has been unneeded.
+    /// Time since which it has been unneeded.
     pub since: Option<UnixTime>,
-    /// Until when it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
+    /// Time until which it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
     pub fresh_until: Option<UnixTime>,
     /// True if nodes that cost less were bought in its place and are ready: it has no clock to wait for.
     pub replaced: bool,
@@ -129,23 +129,23 @@ impl Candidate {
 
 /// Either a verdict, or a candidate. `None` for nodes on their way out or of no concern.
 #[derive(Clone, Debug)]
-pub enum Judgement {
+pub enum Classification {
     /// It stays.
     Stays(Verdict),
     /// It may go.
     Candidate(Candidate),
 }
 
-/// True if nothing keeps the nodes of a pool from being judged one by one.
+/// True if nothing keeps the nodes of a pool from being classified one by one.
 #[must_use]
-pub fn open_to_judge(pool: &Pool, scene: &Scene<'_>) -> bool {
+pub fn open_to_removal(pool: &Pool, scene: &Scene<'_>) -> bool {
     let open = scene.work_on(&pool.name) && pool_in_the_way(pool, false, scene).is_none();
     scene.work_done();
     open
 }
 
-/// True if a node's digest shows that [`judge`] would call it not underutilized: most nodes need no second look. Only
-/// for members of pools that are [`open_to_judge`].
+/// True if a node's digest shows that [`classify`] would call it not underutilized: most nodes need no second look. Only
+/// for members of pools that are [`open_to_removal`].
 #[must_use]
 pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, config: &Config) -> bool {
     let NodeDigest { requested, allocatable, .. } = *digest;
@@ -164,13 +164,13 @@ pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, co
         .exceeds_percent(settings.utilization_threshold_percent())
 }
 
-/// Judges one node that no open removal names. An `outdated` one may go whatever its use.
+/// Classifies one node that no open removal names. An `outdated` one may go whatever its use.
 ///
 /// Source: Cluster Autoscaler, scaledown/eligibility/eligibility.go, FilterOutUnremovable.
 /// Differs from upstream: a node that is unready is judged by its state and not by its requests, and
 /// pending pods planned onto a node keep it.
 #[must_use]
-pub fn judge(
+pub fn classify(
     id: NodeId,
     ix: NodeIx,
     scene: &Scene<'_>,
@@ -178,14 +178,14 @@ pub fn judge(
     disruptions: &mut Disruptions<'_>,
     since: Option<UnixTime>,
     outdated: Option<Reason>,
-) -> Judgement {
+) -> Classification {
     let entry = scene.world.node(id);
-    let Some(node) = &entry.node else { return Judgement::Stays(Reason::NotManaged.into()) };
-    let stays = |reason: Reason| Judgement::Stays(reason.into());
+    let Some(node) = &entry.node else { return Classification::Stays(Reason::NotManaged.into()) };
+    let stays = |reason: Reason| Classification::Stays(reason.into());
     let member = match scene.members.ownership(id) {
         Ownership::Member(member) => member,
         Ownership::Unlisted { .. } => return stays(Reason::ProviderUnknown),
-        Ownership::SharedId { .. } => return Judgement::Stays(Verdict::twin(scene.world.twin_of(id))),
+        Ownership::SharedId { .. } => return Classification::Stays(Verdict::twin(scene.world.twin_of(id))),
         Ownership::Foreign => return stays(Reason::ForeignNode),
         Ownership::NotManaged => return stays(Reason::NotManaged),
     };
@@ -217,7 +217,7 @@ pub fn judge(
     match load(id, scene, pool, disruptions, !requested && !unready) {
         // A node that is well used stays for that, whatever else would keep it.
         Err(_) if above => stays(Reason::NotUnderutilized),
-        Err(verdict) => Judgement::Stays(verdict),
+        Err(verdict) => Classification::Stays(verdict),
         Ok(load) => {
             let reason = match (requested, unready) {
                 (true, _) => Reason::RemovalRequested,
@@ -231,12 +231,12 @@ pub fn judge(
             if reason == Reason::Consolidated {
                 candidate.fresh_until = fresh_until(node, &candidate.movable, pool, scene);
             }
-            Judgement::Candidate(candidate)
+            Classification::Candidate(candidate)
         }
     }
 }
 
-/// Until when the node or one of these pods is too young to be disturbed by consolidation; `None` when none is.
+/// Time until which the node or one of these pods is too young to be disturbed by consolidation; `None` when none is.
 #[must_use]
 pub fn fresh_until(node: &Node, movable: &[PodId], pool: &Pool, scene: &Scene<'_>) -> Option<UnixTime> {
     let Policy::WhenCheaper(consolidation) = pool.scale_down.policy else { return None };
@@ -271,7 +271,7 @@ fn candidate(
     }
 }
 
-/// Why no node of the pool may go.
+/// Reason why no node of the pool may go.
 fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Reason> {
     if pool.deleting {
         return Some(Reason::PoolDeleting);
@@ -287,7 +287,7 @@ fn pool_in_the_way(pool: &Pool, requested: bool, scene: &Scene<'_>) -> Option<Re
     (!fresh).then_some(Reason::ProviderUnknown)
 }
 
-/// Why this node may not go, whatever runs on it.
+/// Reason why this node may not go, whatever runs on it.
 pub(in crate::nodes) fn node_in_the_way(node: &Node, requested: bool) -> Option<Reason> {
     if node.deleting {
         return Some(Reason::NodeGone);
@@ -403,7 +403,7 @@ fn load(
             load.sent_away = load.sent_away.or(Some(*pod));
             continue;
         }
-        let answer = rules.judge(entry, scene.world, disruptions, scene.now);
+        let answer = rules.drainability(entry, scene.world, disruptions, scene.now);
         let evicted = match &answer {
             Drainability::Move => true,
             Drainability::Block(block) => block.budget.is_some(),

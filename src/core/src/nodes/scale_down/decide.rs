@@ -13,7 +13,7 @@ use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::rotation;
 use crate::nodes::scale_down::budgets::{self, Allowance};
 use crate::nodes::scale_down::bundles;
-use crate::nodes::scale_down::candidates::{self, Candidate, Judgement};
+use crate::nodes::scale_down::candidates::{self, Candidate, Classification};
 use crate::nodes::scale_down::drainability::Disruptions;
 use crate::nodes::scale_down::minimums::{self, Room, Spare};
 use crate::nodes::scale_down::promised::Promised;
@@ -50,7 +50,7 @@ pub struct ScaleDown {
     pub outdated: Vec<Candidate>,
     /// Outdated nodes of each pool that rotates.
     pub outdated_counts: BTreeMap<Arc<str>, u32>,
-    /// When another decision may be due although nothing happens.
+    /// Time at which another decision may be due although nothing happens.
     pub wake_at: Option<UnixTime>,
 }
 
@@ -69,7 +69,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         if !pass.scene.world.devices().has_no_local_slices() {
             snapshot.look_at_devices();
         }
-        let candidates = pass.judge_all(snapshot, history);
+        let candidates = pass.classify_all(snapshot, history);
         scene.work_done();
         pass.try_all(candidates, snapshot, history);
         pass.drop_refused(history);
@@ -249,8 +249,8 @@ impl<'a, 's> Pass<'a, 's> {
         }
     }
 
-    /// Judges every node by itself.
-    fn judge_all(&mut self, snapshot: &Snapshot<'_>, history: &History) -> Vec<Candidate> {
+    /// Classifies every node by itself.
+    fn classify_all(&mut self, snapshot: &Snapshot<'_>, history: &History) -> Vec<Candidate> {
         let mut found = Vec::new();
         let clocks = |pool: usize| history.pools.get(&self.scene.config.pools[pool].name);
         let clocks: Vec<_> = (0..self.scene.config.pools.len())
@@ -258,7 +258,7 @@ impl<'a, 's> Pass<'a, 's> {
             .collect();
         let config = self.scene.config;
         let open: Vec<bool> =
-            config.pools.iter().map(|pool| candidates::open_to_judge(pool, self.scene)).collect();
+            config.pools.iter().map(|pool| candidates::open_to_removal(pool, self.scene)).collect();
         self.verdicts.reserve(snapshot.real_count());
         let rotations = self.rotations(history);
         for (id, name, digest) in self.scene.world.digests() {
@@ -287,10 +287,10 @@ impl<'a, 's> Pass<'a, 's> {
                 continue;
             }
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
-            let judged =
-                candidates::judge(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated);
-            match self.keep_gang(judged) {
-                Judgement::Stays(verdict) => {
+            let classified =
+                candidates::classify(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated);
+            match self.keep_gang(classified) {
+                Classification::Stays(verdict) => {
                     self.replacing.refuse(name, verdict.reason);
                     if keeps_clock(verdict.reason) {
                         self.keep_clock(pool, name, since);
@@ -302,7 +302,7 @@ impl<'a, 's> Pass<'a, 's> {
                     }
                     self.verdict(name, pool, verdict);
                 }
-                Judgement::Candidate(mut candidate) => match self.replacing.judge(&mut candidate) {
+                Classification::Candidate(mut candidate) => match self.replacing.verdict(&mut candidate) {
                     None if rotation::is_rotation(candidate.reason) && !candidate.replaced => {
                         self.await_turn(candidate, &rotations);
                     }
@@ -317,7 +317,7 @@ impl<'a, 's> Pass<'a, 's> {
         found
     }
 
-    /// Why outdated nodes of each rotating pool wait when nothing of their own keeps them.
+    /// Reason why outdated nodes of each rotating pool wait when nothing of their own keeps them.
     fn rotations(&self, history: &History) -> BTreeMap<usize, Reason> {
         let pools = self.scene.config.pools.iter().enumerate();
         let rotating = pools.filter(|(_, pool)| pool.scale_down.rotation.is_on());
@@ -335,7 +335,7 @@ impl<'a, 's> Pass<'a, 's> {
             .collect()
     }
 
-    /// Why the node is outdated now; it is counted, and a node that is not yet is looked at again when it expires.
+    /// Reason why the node is outdated now; it is counted, and a node that is not yet is looked at again when it expires.
     fn outdated_now(&mut self, id: NodeId) -> Option<Reason> {
         let member = self.scene.members.member(id)?;
         let pool = &self.scene.config.pools[member.pool];

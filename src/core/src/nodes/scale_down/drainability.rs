@@ -34,7 +34,7 @@ pub enum Drainability {
     Block(Block),
 }
 
-/// Why a pod keeps its node.
+/// Reason why a pod keeps its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// The rule.
@@ -75,7 +75,7 @@ impl Rules {
     ///
     /// Source: Cluster Autoscaler, simulator/drainability/rules/rules.go, Default.
     #[must_use]
-    pub fn judge(
+    pub fn drainability(
         &self,
         entry: &PodEntry,
         world: &World,

@@ -6,7 +6,7 @@ use crate::config::Pool;
 use crate::nodes::removal::Scene;
 use crate::nodes::rotation;
 use crate::nodes::scale_down::bundles;
-use crate::nodes::scale_down::candidates::{Candidate, Judgement};
+use crate::nodes::scale_down::candidates::{Candidate, Classification};
 use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::verdicts::Verdict;
 use crate::reason::Reason;
@@ -31,17 +31,17 @@ pub(in crate::nodes) fn waits_for_gangs(reason: Reason, node: &str, pool: &Pool,
 impl Pass<'_, '_> {
     /// Keeps a node whose own pods are more than a gang may lose, whatever else leaves. Where others are bought first, no
     /// part of a gang moves whose pods are disrupted all at once.
-    pub(in crate::nodes) fn keep_gang(&self, judged: Judgement) -> Judgement {
-        let Judgement::Candidate(candidate) = judged else { return judged };
+    pub(in crate::nodes) fn keep_gang(&self, classified: Classification) -> Classification {
+        let Classification::Candidate(candidate) = classified else { return classified };
         let bought_first = matches!(candidate.reason, Reason::Consolidated | Reason::Drifted);
         let split = || self.splits_gang(&candidate).filter(|_| bought_first);
         match self.breaks_gang(&candidate, false).or_else(split) {
             // A node that is well used stays for that, whatever else would keep it.
             Some(_) if candidate.reason == Reason::Consolidated => {
-                Judgement::Stays(Reason::NotUnderutilized.into())
+                Classification::Stays(Reason::NotUnderutilized.into())
             }
-            Some(verdict) => Judgement::Stays(verdict),
-            None => Judgement::Candidate(candidate),
+            Some(verdict) => Classification::Stays(verdict),
+            None => Classification::Candidate(candidate),
         }
     }
 

@@ -67,7 +67,7 @@ impl Spare {
     }
 }
 
-/// How many nodes may still leave each pool and each group: registered nodes, and what the cloud wants, both stay at
+/// Number of nodes that may still leave each pool and each group: registered nodes, and what the cloud wants, both stay at
 /// or above the minimum.
 pub(in crate::nodes) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Room {
     // Few: the groups of all pools. A group's id is one and the same pointer for all its members.

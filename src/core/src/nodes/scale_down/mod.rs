@@ -1,6 +1,6 @@
 //! Scale-down: which nodes go now. What happens to them then is the life of a removal (`crate::nodes::removal`).
 //!
-//! In the order in which `decide` uses them: `candidates` judges each node by its own state (`utilization`,
+//! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
 //! pods (`relocation`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
 //! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,

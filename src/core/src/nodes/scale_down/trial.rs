@@ -294,7 +294,7 @@ fn without_place(pod: PodRef, snapshot: &Snapshot<'_>) -> Reason {
     if lacks_devices { Reason::NoPlaceForClaims } else { Reason::NoPlaceToMovePods }
 }
 
-/// Why a pod has no other place, as far as there was work left to look for one.
+/// Reason why a pod has no other place, as far as there was work left to look for one.
 pub(in crate::nodes) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &Scene<'_>) -> Verdict {
     if snapshot.is_spent() {
         return Reason::WorkLimitReached.into();

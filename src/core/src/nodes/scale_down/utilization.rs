@@ -51,7 +51,7 @@ pub struct Utilization {
     pub on_gpu: bool,
 }
 
-/// Why a node cannot be measured.
+/// Reason why a node cannot be measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// Nothing can be said of a node that offers none of it.

@@ -11,10 +11,10 @@ use crate::time::UnixTime;
 use crate::world::World;
 use crate::world::node::{Node, REMOVE_ANNOTATION};
 
-/// Why a node stays, with the object in the way as `kind/namespace/name`.
+/// Reason why a node stays, with the object in the way as `kind/namespace/name`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Why.
+    /// Reason.
     pub reason: Reason,
     /// The object in the way.
     pub object: Option<Arc<str>>,

@@ -12,7 +12,7 @@ use crate::world::NodeId;
 /// A zone of a group: the pool's index, the group, the zone.
 type Zone<'a> = (usize, &'a str, &'a str);
 
-/// How many nodes its zone has when a candidate's turn comes, by the candidate's node; candidates of groups of one zone are
+/// Number of nodes that its zone has when a candidate's turn comes, by the candidate's node; candidates of groups of one zone are
 /// left out. The greater number goes first. Nodes in `leaving` are taken for gone.
 ///
 /// Source: EC2 Auto Scaling, AZRebalance: it acts on a group whose zones differ, without draining.

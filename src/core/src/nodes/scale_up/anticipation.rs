@@ -59,7 +59,7 @@ pub fn settle(world: &World, history: &mut History, now: UnixTime) {
     }
 }
 
-/// Until when a controller's replicas are not anticipated, for its own sake or its namespace's; begins a pause when they
+/// Time until which a controller's replicas are not anticipated, for its own sake or its namespace's; begins a pause when they
 /// have not appeared in time.
 pub fn paused_until(
     controller: &Controller,

@@ -8,7 +8,7 @@ use crate::nodes::scale_up::limits::{self, Limit};
 use crate::reason::Reason;
 use crate::resources::Resources;
 
-/// How many nodes the pool may still get by its own and the cluster's limits.
+/// Number of nodes that the pool may still get by its own and the cluster's limits.
 pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> u32 {
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
@@ -38,7 +38,7 @@ pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<li
     rooms
 }
 
-/// Why a group that grows as a whole cannot do so now; `None` for others.
+/// Reason why a group that grows as a whole cannot do so now; `None` for others.
 pub(in crate::nodes) fn whole_barrier(
     ctx: &mut Context<'_>,
     pool: &Arc<str>,
@@ -57,7 +57,7 @@ pub(in crate::nodes) fn whole_barrier(
     limits::whole_barrier(group, missing, limits::per_scale_up(ctx.config), rooms)
 }
 
-/// Why a group of the pool cannot take part; for verdicts.
+/// Reason why a group of the pool cannot take part; for verdicts.
 #[must_use]
 pub fn barrier(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     let state = ctx.cluster.pools.get(pool)?;

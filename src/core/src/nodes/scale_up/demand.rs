@@ -38,7 +38,7 @@ pub struct PodGroup {
     pub pods: Vec<PodRef>,
     /// How many there were.
     pub pods_count: u32,
-    /// How many of them do not exist yet.
+    /// Number of them that do not exist yet.
     pub anticipated_count: u32,
     /// The controllers whose missing replicas are among them.
     pub controllers: Vec<Arc<str>>,
@@ -53,15 +53,15 @@ pub struct PodGroup {
 /// Pods that are no demand, and why.
 #[derive(Clone, Debug)]
 pub struct Skipped {
-    /// Why.
+    /// Reason.
     pub reason: Reason,
     /// Namespace.
     pub namespace: Arc<str>,
     /// The controller's name, or the pod's.
     pub owner: Arc<str>,
-    /// How many.
+    /// Number.
     pub pods_count: u32,
-    /// How many of them do not exist yet.
+    /// Number of them that do not exist yet.
     pub anticipated_count: u32,
     /// Names of some, sorted.
     pub examples: Vec<Arc<str>>,
@@ -95,7 +95,7 @@ pub fn collect(
     for (id, entry) in world.unbound() {
         let verdict = match requests::holds_back(world, config, &entry.pod, now) {
             Some(reason) if !is_silent(&entry.pod) => Verdict::Skipped(reason),
-            _ => judge(&entry.pod, (world, config), &marked, now, wake),
+            _ => verdict_of(&entry.pod, (world, config), &marked, now, wake),
         };
         match verdict {
             Verdict::Silent => {}
@@ -158,7 +158,7 @@ enum Verdict {
 /// Source: core/podlistprocessor (expendable, DaemonSet) and static_autoscaler.go (age). Differs from upstream: pods of the
 /// default scheduler count before it has looked at them, because waiting helps nobody; upstream bypasses no scheduler
 /// unless configured to. And a delay of 0 lets a pod in at once rather than a second later.
-fn judge(
+fn verdict_of(
     pod: &Pod,
     (world, config): (&World, &Config),
     marked: &BTreeSet<gangs::GangId>,
@@ -435,7 +435,7 @@ fn vouched_for(controller: &Controller, world: &World) -> u32 {
     }
 }
 
-/// How many pods are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
+/// Number of pods that are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
 /// counts.
 ///
 /// While it grows, more demand is on its way: what is planned for now may be planned better a moment later. Pods that

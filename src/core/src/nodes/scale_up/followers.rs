@@ -11,7 +11,7 @@ use crate::scheduling::{NodeIx, PodRef};
 use crate::time::Seconds;
 use crate::world::pod::PodClass;
 
-/// How long the scheduler may take to put a pod on a node that is there and has room: its longest pause between two
+/// Time that the scheduler may take to put a pod on a node that is there and has room: its longest pause between two
 /// tries of one pod (podMaxBackoffSeconds).
 pub(in crate::nodes) const SCHEDULER_LOOKS: Seconds = Seconds(10);
 

@@ -20,7 +20,7 @@ use crate::world::view::View;
 
 /// So many purchases of a group that were overtaken one after the other hold it back.
 const OVERTAKEN_MAX: usize = 3;
-/// How long one of them counts.
+/// Time that one of them counts.
 const OVERTAKEN_WITHIN: Seconds = Seconds(60);
 
 /// A view of the cloud that is so much newer than the acceptance of an increase shows what became of it; an older one

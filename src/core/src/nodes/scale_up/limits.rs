@@ -33,7 +33,7 @@ pub struct Room {
     pub limit: Limit,
 }
 
-/// Why a pool as a whole cannot grow now, before any number is looked at.
+/// Reason why a pool as a whole cannot grow now, before any number is looked at.
 #[must_use]
 pub fn pool_barrier(state: &PoolState<'_>, memory: Option<&PoolHistory>) -> Option<Limit> {
     let pool = state.pool;
@@ -59,7 +59,7 @@ pub fn pool_barrier(state: &PoolState<'_>, memory: Option<&PoolHistory>) -> Opti
     None
 }
 
-/// Why one group cannot grow now; `None` when it can by at least one node.
+/// Reason why one group cannot grow now; `None` when it can by at least one node.
 #[must_use]
 pub fn group_barrier(id: &str, group: &GroupCounts<'_>) -> Option<Limit> {
     let Some(state) = group.state else {
@@ -80,7 +80,7 @@ pub fn group_barrier(id: &str, group: &GroupCounts<'_>) -> Option<Limit> {
     None
 }
 
-/// How many nodes a pool may still get by its own bounds and limits.
+/// Number of nodes that a pool may still get by its own bounds and limits.
 ///
 /// `planned` are nodes that this plan has added to it, `capacity` is what one new node has.
 #[must_use]
@@ -104,7 +104,7 @@ pub fn pool_room(state: &PoolState<'_>, planned: u32, capacity: &Resources) -> R
     room
 }
 
-/// How many nodes the cluster's limits leave, foreign nodes counted.
+/// Number of nodes that the cluster's limits leave, foreign nodes counted.
 ///
 /// `planned` and `planned_capacity` are what this plan has added to any pool.
 #[must_use]
@@ -152,7 +152,7 @@ fn narrow_amount(room: &mut Room, reason: Reason, word: &str, limit: Option<i64>
     }
 }
 
-/// Why a group that grows to its maximum at once cannot: these rooms leave less than the `missing` nodes.
+/// Reason why a group that grows to its maximum at once cannot: these rooms leave less than the `missing` nodes.
 #[must_use]
 pub fn whole_barrier(id: &str, missing: u32, most: u32, rooms: Vec<Room>) -> Option<Limit> {
     if most < missing {

@@ -34,9 +34,9 @@ struct Clock {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptNodes {
-    /// Why they stay, or that they are on their way out.
+    /// Reason why they stay, or that they are on their way out.
     pub reason: Reason,
-    /// Since when, without a break.
+    /// Start, without a break.
     pub since: UnixTime,
     /// True if that was seen to begin. If not, the watch began then, and they may have been kept for longer.
     pub seen: bool,

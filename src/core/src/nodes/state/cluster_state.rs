@@ -85,7 +85,7 @@ pub struct PoolState<'w> {
     pub pool: &'w Pool,
     /// What the provider said; `None` when that is not known.
     pub provider: Option<&'w ProviderState>,
-    /// Why it is not known.
+    /// Reason why it is not known.
     pub provider_unknown: Option<Arc<str>>,
     /// Its bounds now.
     pub bounds: Bounds,
@@ -590,7 +590,7 @@ fn being_asked_for(memory: &PoolHistory, group: &str) -> u32 {
         .fold(0, |sum: u32, (_, increase)| sum.saturating_add(increase.to.saturating_sub(increase.from)))
 }
 
-/// Until when `group` is held back, if it is at `now`: the latest of its failures.
+/// Time until which `group` is held back, if it is at `now`: the latest of its failures.
 #[must_use]
 pub fn backed_off_until(memory: &PoolHistory, group: &str, now: UnixTime) -> Option<UnixTime> {
     let holds = |(key, _): &(&BackoffKey, _)| &*key.group == group;

@@ -48,13 +48,13 @@ impl<'a> GroupSettings<'a> {
             .unwrap_or(self.pool.scale_down.gpu_utilization_threshold_percent)
     }
 
-    /// How long a node is unneeded before it goes.
+    /// Time that a node is unneeded before it goes.
     #[must_use]
     pub fn unneeded_for(self) -> Seconds {
         self.own(|own| own.unneeded_for).unwrap_or(self.pool.scale_down.unneeded_for)
     }
 
-    /// How long a node is unready before it goes.
+    /// Time that a node is unready before it goes.
     #[must_use]
     pub fn unready_for(self) -> Seconds {
         self.own(|own| own.unready_for).unwrap_or(self.pool.scale_down.unready_for)

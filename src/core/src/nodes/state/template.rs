@@ -182,7 +182,7 @@ fn learned_template(memory: Option<&PoolHistory>, group: &str) -> Option<NodeTem
     Some(NodeTemplate { capacity: amounts.clone(), allocatable: amounts, ..NodeTemplate::default() })
 }
 
-/// How many volumes a new node of the group can attach: as many as the first of its nodes, by name, that says so.
+/// Number of volumes that a new node of the group can attach: as many as the first of its nodes, by name, that says so.
 #[must_use]
 pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) -> Option<Arc<AttachLimits>> {
     let known = &world.storage().attach_limits;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::super::Checker;
 use super::super::terms::Knowledge;
-use super::{Ledger, Workloads, Wrong};
+use super::{WorkloadRecord, Workloads, Wrong};
 use headroom_simulator::store::{Entry, Kind, ObjectKey, at, number, text, timestamp};
 
 /// How often the controller-manager looks at each HPA. By its first look, a period after its start, it leaves a trace of
@@ -35,7 +35,7 @@ impl Mode {
     }
 }
 
-impl Ledger {
+impl WorkloadRecord {
     /// The mode in which an HPA is run: that of its policy, a user's before the operator's own, then the oldest. The
     /// operator makes one where there is none.
     pub(super) fn mode_of_hpa(&self, name: &str) -> Mode {
@@ -121,8 +121,8 @@ impl Ledger {
 impl Checker {
     /// A size was changed by anybody.
     pub(in crate::checker) fn note_size(&mut self, entry: &Entry) {
-        if let Some(ledger) = self.workloads.all.get_mut(&*entry.key.namespace) {
-            ledger.note_size(entry);
+        if let Some(record) = self.workloads.all.get_mut(&*entry.key.namespace) {
+            record.note_size(entry);
         }
     }
 }
@@ -130,10 +130,10 @@ impl Checker {
 impl Workloads {
     /// True if this is a Deployment whose size is checked.
     pub(in crate::checker) fn checks(&self, key: &ObjectKey) -> bool {
-        self.all.get(&*key.namespace).is_some_and(|ledger| ledger.scaled.key == *key)
+        self.all.get(&*key.namespace).is_some_and(|record| record.scaled.key == *key)
     }
 
-    /// Since when the controller-manager has been running HPAs, if it does at `now`.
+    /// Time since which the controller-manager has been running HPAs, if it does at `now`.
     pub(super) fn run_by_others_since(&self, now: Timestamp) -> Option<Timestamp> {
         let running = |(from, until): &&(Timestamp, Option<Timestamp>)| {
             *from <= now && until.is_none_or(|until| now < until)

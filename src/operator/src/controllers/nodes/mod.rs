@@ -76,7 +76,7 @@ pub struct Ports {
     pub preview: bool,
 }
 
-/// Why the loop ended.
+/// Reason why the loop ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// It was asked to.
@@ -92,12 +92,12 @@ type Statuses = BTreeMap<Arc<str>, NodePoolStatus>;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// A wall clock that is off by so many seconds since the last turn was set; time servers slew by less.
 const CLOCK_JUMP_MIN: i64 = 5;
-/// How long a graceful stop waits for steps under way.
+/// Time that a graceful stop waits for steps under way.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
 /// What came of a report.
 struct Reported {
-    /// When one that had to wait is due.
+    /// Time at which one that had to wait is due.
     due: Option<Instant>,
     /// True if every status says now what it should.
     all: bool,
@@ -129,7 +129,7 @@ pub struct NodeLoop {
     recorder: EventRecorder,
     history: History,
     traces: Traces,
-    /// Since when each node has been kept by its reason, in this term.
+    /// Time since which each node has been kept by its reason, in this term.
     blocked_since: BlockedSince,
     /// The term in which `history` was read back; `None` while not leading.
     term: Option<u64>,
@@ -143,7 +143,7 @@ pub struct NodeLoop {
     outcomes: Vec<Outcome>,
     /// True if nodes or pools have changed since the providers were last asked.
     providers_due: bool,
-    /// When the providers are asked again although nothing has changed.
+    /// Time at which the providers are asked again although nothing has changed.
     providers_due_at: Option<Instant>,
     /// The wall clock and the clock that never jumps, as both stood at the last turn.
     clocks: Option<(UnixTime, Instant)>,
@@ -268,7 +268,7 @@ impl NodeLoop {
     /// What a plan made now reads, and what the last decisions on replicas have read.
     fn snapshot(&self, now: UnixTime) -> Snapshot {
         let snapshot = Snapshot::of(self.view(), &self.history, &self.settings.config, now);
-        snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.looks.record())
+        snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.evaluations.record())
     }
 
     /// Waits for a wake-up, an outcome, a change of leadership, the stop, or the end of the pause.
@@ -278,7 +278,7 @@ impl NodeLoop {
     async fn rest(&mut self, pause: Duration) {
         self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
         let (feed, health) = (self.ports.feed.clone(), self.ports.health.clone());
-        let rung = tokio::select! {
+        let woken = tokio::select! {
             biased;
             _ = self.ports.stop.changed() => false,
             _ = self.ports.leadership.changed() => false,
@@ -292,7 +292,7 @@ impl NodeLoop {
             }
             () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
         };
-        if rung {
+        if woken {
             self.gather().await;
         }
     }
@@ -335,7 +335,7 @@ impl NodeLoop {
         view::statuses(self.view(), &plan.next_history, &plan.reasons, &self.settings, &self.stored, now)
     }
 
-    /// How long nothing need be looked at, unless something rings.
+    /// Time that nothing need be looked at, unless a change wakes the loop.
     fn pause(&mut self, wake_at: Option<UnixTime>, report_due: Option<Instant>, now: UnixTime) -> Duration {
         let clock = self.ports.host.monotonic();
         let mut pause = PLAN_INTERVAL_MAX;

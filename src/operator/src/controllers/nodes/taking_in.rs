@@ -299,7 +299,7 @@ impl NodeLoop {
         }
     }
 
-    /// When nodes were last heard of; `now` when that is not known or, by a clock that was set, later.
+    /// Time at which nodes were last heard of; `now` when that is not known or, by a clock that was set, later.
     pub(super) fn nodes_as_of(&self, now: UnixTime) -> UnixTime {
         let nodes = Watch::World(Kind::Node);
         let silence = self.ports.feed.silent_for(nodes, now).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which workload is looked at next: in order of time, with a share of the looks in flight for each namespace. Pure.
+//! Which workload is looked at next: in order of time, with a share of the evaluations in flight for each namespace. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,12 +6,12 @@ use std::sync::Arc;
 use headroom_core::labels::ObjectKey;
 use tokio::time::Instant;
 
-/// A namespace may have so many looks in flight for each one that is still free. Alone it gets three quarters of all. A look
-/// that ends goes to a namespace with few in flight before it goes to one with many, so one that has none waits for a few
-/// looks at most, however many are overdue elsewhere.
+/// A namespace may have so many evaluations in flight for each one that is still free. Alone it gets three quarters of
+/// all. An evaluation that ends goes to a namespace with few in flight before it goes to one with many, so one that has
+/// none waits for a few evaluations at most, however many are overdue elsewhere.
 const SHARE: usize = 3;
 
-/// Workloads by the time they are due, and the looks in flight.
+/// Workloads by the time they are due, and the evaluations in flight.
 #[derive(Debug)]
 pub(super) struct Due {
     in_flight_max: usize,
@@ -23,7 +23,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// Nothing is due; at most `in_flight_max` looks at once.
+    /// Nothing is due; at most `in_flight_max` evaluations at once.
     #[must_use]
     pub(super) fn new(in_flight_max: usize) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl Due {
         });
     }
 
-    /// Takes every workload out of the line; looks in flight stay.
+    /// Takes every workload out of the line; evaluations in flight stay.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.heads.clear();
@@ -68,19 +68,19 @@ impl Due {
         first
     }
 
-    /// When the first workload is due whose namespace has a share left.
+    /// Time at which the first workload is due whose namespace has a share left.
     #[must_use]
     pub(super) fn first_at(&self) -> Option<Instant> {
         self.heads.iter().find(|(_, namespace)| self.has_share(namespace)).map(|(at, _)| *at)
     }
 
-    /// A look has begun.
+    /// An evaluation has begun.
     pub(super) fn begin(&mut self, namespace: &Arc<str>) {
         *self.in_flight.entry(namespace.clone()).or_default() += 1;
         self.in_flight_count += 1;
     }
 
-    /// A look has ended.
+    /// An evaluation has ended.
     pub(super) fn end(&mut self, namespace: &Arc<str>) {
         self.in_flight_count = self.in_flight_count.saturating_sub(1);
         if let Some(count) = self.in_flight.get_mut(namespace) {
@@ -132,7 +132,7 @@ mod tests {
         ObjectKey::new(namespace, format!("p-{number:03}"))
     }
 
-    /// Begins whatever may begin; returns how many looks each namespace has in flight.
+    /// Begins whatever may begin; returns how many evaluations each namespace has in flight.
     fn begin_all(due: &mut Due, now: Instant) -> BTreeMap<Arc<str>, usize> {
         while let Some((_, key)) = due.next(now) {
             due.begin(&key.namespace);
@@ -163,7 +163,7 @@ mod tests {
         let (mut due, now) = (Due::new(128), Instant::now());
         (0..1000).for_each(|number| due.insert(now, key("slow", number)));
         assert_eq!(begin_all(&mut due, now), counts(&[("slow", 96)]));
-        // Thousands of overdue looks of one namespace do not delay the one of another.
+        // Thousands of overdue evaluations of one namespace do not delay the one of another.
         due.insert(now + Duration::from_secs(9), key("quick", 0));
         assert_eq!(due.first_at(), Some(now + Duration::from_secs(9)));
         let later = now + Duration::from_secs(9);

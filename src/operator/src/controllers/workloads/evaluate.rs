@@ -16,9 +16,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use tracing::{debug, info};
 
 use super::gather::{Load, ask};
-use super::last::{Last, Look};
-use super::observation::{Sight, notice_contest};
-use super::ownership::{self, Circumstances, Judged, Stage};
+use super::last::{EvaluationInput, Last};
+use super::observation::{WorkloadObservation, notice_conflict};
+use super::ownership::{self, Circumstances, OwnershipDecision, Stage};
 use super::reporting::{View, hpa_version, last_hpa_status};
 use super::resolve::{Workload, WorkloadPhase};
 use super::scale_in;
@@ -35,7 +35,7 @@ use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 use headroom_observe::{HpaObject, KubeFeed};
 
-/// Everything outside that a look at a workload touches.
+/// Everything outside that an evaluation of a workload touches.
 pub(super) struct Dependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
@@ -73,7 +73,7 @@ pub(super) struct Rules {
     pub scale_in: ScaleInChoice,
 }
 
-/// How a look ended.
+/// How an evaluation ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// As it should: the next one is due in a period.
@@ -111,18 +111,18 @@ impl Dependencies {
             // It may still land, and would be counted wrongly by whatever is decided before.
             return Ended::Again;
         }
-        let mut sight = self.see(workload, state).await;
+        let mut observation = self.see(workload, state).await;
         if let Err(problem) = settled {
-            sight.scale = Err(problem);
+            observation.scale = Err(problem);
         }
-        notice_contest(workload, rules, state, &sight, now);
+        notice_conflict(workload, rules, state, &observation, now);
 
         let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
-        let asks = sight
+        let asks = observation
             .scale
             .as_ref()
             .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
-        let selector = sight.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
+        let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();
         let load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
         if asks {
@@ -134,7 +134,7 @@ impl Dependencies {
         };
         let acts = acts(workload, runs_hpa);
         let leave = leave(workload, acts, state.held_until(now));
-        let look = Look {
+        let input = EvaluationInput {
             workload: workload.clone(),
             leave,
             // Memory is what status holds: whole seconds.
@@ -142,18 +142,18 @@ impl Dependencies {
             options: rules.options.clone(),
             status: before,
             memory: state.memory.memory.clone(),
-            scale: sight.scale.clone(),
-            pods: std::mem::take(&mut sight.pods),
-            rivals: std::mem::take(&mut sight.rivals),
+            scale: observation.scale.clone(),
+            pods: std::mem::take(&mut observation.pods),
+            rivals: std::mem::take(&mut observation.rivals),
             gathered: load.gathered,
         };
-        let decision = look.decide();
-        sight.scale_in = scale_in::wanted(&look, &decision, rules.scale_in);
-        state.last = Some(Last::Decided(Arc::new(look)));
+        let decision = input.decide();
+        observation.scale_in = scale_in::wanted(&input, &decision, rules.scale_in);
+        state.last = Some(Last::Decided(Arc::new(input)));
 
         let steps = decision.steps.clone();
         let view = View { phase, owned, steps: Some(steps), troubles: load.troubles };
-        let seen = (&sight, &view, &mut course);
+        let seen = (&observation, &view, &mut course);
         let Some(outcome) = self.carry_out(workload, state, &decision, leave, seen).await else {
             return Ended::Again;
         };
@@ -193,8 +193,8 @@ impl Dependencies {
             now: self.host.now(),
         };
         let before = state.question.stage;
-        let Judged { mut owned, ask } =
-            ownership::judge(&mut state.question, &ownership::Sight::of(hpa, ahead), &around);
+        let OwnershipDecision { mut owned, ask } =
+            ownership::decide(&mut state.question, &ownership::StatusWriters::of(hpa, ahead), &around);
         if ask || state.question.stage.begins(before) {
             match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
                 Ok(version) => state.marked = version,
@@ -230,7 +230,7 @@ impl Dependencies {
         state: &mut State,
         decision: &Decision,
         leave: Leave,
-        (sight, view, course): (&Sight, &View, &mut Course),
+        (observation, view, course): (&WorkloadObservation, &View, &mut Course),
     ) -> Option<WriteOutcome> {
         let Some(rescale) = &decision.rescale else { return Some(WriteOutcome::NotWritten) };
         let decision_of =
@@ -261,13 +261,13 @@ impl Dependencies {
         let costs_at = self.host.wall();
         course.part("journal", true, (journalled_at, costs_at), None);
         let mut written_at = costs_at;
-        if let Some(scale_in) = &sight.scale_in {
+        if let Some(scale_in) = &observation.scale_in {
             let problem = self.write_costs(scale_in).await;
             written_at = self.host.wall();
             course.part("deletion costs", true, (costs_at, written_at), problem);
         }
         let sizes = (rescale.from, rescale.to);
-        let written = self.scales.write(target, sizes, &sight.resource_version).await;
+        let written = self.scales.write(target, sizes, &observation.resource_version).await;
         let problem = match &written {
             Err(ScaleError::Failed(message) | ScaleError::Unanswered(message)) => Some(message.clone()),
             Ok(_) | Err(ScaleError::Superseded { .. }) => None,
@@ -311,7 +311,7 @@ impl Dependencies {
         }
     }
 
-    /// After a panic of a look at this workload: its policy says so. What it remembers stays as it is stored.
+    /// After a panic of an evaluation of this workload: its policy says so. What it remembers stays as it is stored.
     pub(super) async fn report_panic(&self, workload: &Workload, pause: Duration) {
         let stored = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
         let Some(stored) = stored.filter(|stored| stored.uid == workload.uid) else { return };
@@ -341,7 +341,7 @@ pub(super) fn leave(workload: &Workload, acts: bool, held_until: Option<UnixTime
     }
 }
 
-/// Why a policy that stands so is not decided on.
+/// Reason why a policy that stands so is not decided on.
 pub(super) fn undecided(phase: &PolicyPhase) -> String {
     match phase {
         PolicyPhase::Suspended => "mode is Suspend".to_owned(),

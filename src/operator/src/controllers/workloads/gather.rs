@@ -30,7 +30,7 @@ pub enum Gathered {
 pub(super) struct Load {
     /// One a metric.
     pub gathered: Vec<Gathered>,
-    /// Why a metric cannot be used.
+    /// Reason why a metric cannot be used.
     pub troubles: Vec<Option<MetricTrouble>>,
 }
 

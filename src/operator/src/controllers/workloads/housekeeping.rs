@@ -18,24 +18,24 @@ const CHANGES_MAX: usize = 50;
 const RENAMES_MAX: usize = 10;
 
 impl WorkloadLoop {
-    /// Brings the operator's own policies in order. What remains is found by the next survey; what was refused is tried again
-    /// after a pause.
+    /// Brings the operator's own policies in order. What remains is found by the next resolution; what was refused is tried
+    /// again after a pause.
     pub(super) async fn keep_house(&mut self) {
-        if self.survey.homes.are_in_order() {
+        if self.resolved.homes.are_in_order() {
             return self.kept();
         }
         if self.refused.pauses(self.dependencies.host.monotonic()) {
             return;
         }
-        let homes = std::mem::take(&mut self.survey.homes);
+        let homes = std::mem::take(&mut self.resolved.homes);
         match self.dependencies.bring_in_order(&homes).await {
             Ok(whole) => {
                 self.kept();
                 // What was made comes back by the watch and is an edit; what is left over is found in the next turn.
-                self.surveyed = whole;
+                self.resolved_with = whole;
             }
             Err(error) => {
-                self.survey.homes = homes;
+                self.resolved.homes = homes;
                 self.put_off(&error);
             }
         }

@@ -17,7 +17,7 @@ use super::resolve::Workload;
 
 /// Everything that one decision reads. What is shared with others is held, not copied: one is kept for each workload.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct EvaluationInput {
     /// The policy, and what decisions are made by.
     pub workload: Arc<Workload>,
     /// True if a change may be made.
@@ -40,7 +40,7 @@ pub struct Look {
     pub gathered: Vec<Gathered>,
 }
 
-impl Look {
+impl EvaluationInput {
     /// The decision.
     #[must_use]
     pub fn decide(&self) -> Decision {
@@ -95,20 +95,20 @@ fn reading(answer: Answer<'_>) -> Reading {
     }
 }
 
-/// How the last look at a workload went.
+/// How the last evaluation of a workload went.
 #[derive(Clone, Debug)]
 pub enum Last {
     /// It was decided on, from this.
-    Decided(Arc<Look>),
+    Decided(Arc<EvaluationInput>),
     /// It was not: why, in words.
     Undecided(String),
 }
 
-/// The last look at each workload; empty while this replica does not lead.
+/// The last evaluation of each workload; empty while this replica does not lead.
 #[derive(Debug, Default)]
-pub struct LastLooks(Mutex<BTreeMap<ObjectKey, Last>>);
+pub struct LastEvaluations(Mutex<BTreeMap<ObjectKey, Last>>);
 
-impl LastLooks {
+impl LastEvaluations {
     /// The record of all of them.
     #[must_use]
     pub fn record(&self) -> ReplicaRecord {
@@ -144,13 +144,13 @@ impl LastLooks {
     }
 }
 
-/// The record of these looks.
+/// The record of these evaluations.
 #[must_use]
-pub fn record(looks: BTreeMap<ObjectKey, Last>) -> ReplicaRecord {
+pub fn record(evaluations: BTreeMap<ObjectKey, Last>) -> ReplicaRecord {
     let (mut inputs, mut undecided) = (Vec::new(), Vec::new());
-    for (policy, last) in looks {
+    for (policy, last) in evaluations {
         match last {
-            Last::Decided(look) => inputs.push(look.input()),
+            Last::Decided(input) => inputs.push(input.input()),
             Last::Undecided(why) => undecided.push(Undecided { policy, why }),
         }
     }

@@ -34,9 +34,9 @@ use tracing::{debug, error, info};
 
 use self::due::Due;
 use self::evaluate::{Dependencies, Ended, Rules};
-use self::last::LastLooks;
+use self::last::LastEvaluations;
 use self::refused::Refused;
-use self::resolve::{Survey, Workload};
+use self::resolve::{ResolvedWorkloads, Workload};
 use self::state::State;
 use super::health::Health;
 use super::leader::Leadership;
@@ -45,25 +45,25 @@ use crate::actuate::guard::Guard;
 use crate::actuate::scale::Scales;
 use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
 use crate::report::otlp::TraceSink;
-use crate::report::{KubeSink, LookResult, Metrics, ScalingSink};
+use crate::report::{EvaluationResult, KubeSink, Metrics, ScalingSink};
 use headroom_api::HpaOwnership;
 use headroom_api::validate::{ValidatedWorkloads, validate_policy};
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 
-pub use self::resolve::{WorkloadPhase, survey};
+pub use self::resolve::{WorkloadPhase, resolve};
 pub use self::state::hpa_status;
 
 /// The pause after something was in the way.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// How long a workload whose evaluation has panicked is left alone.
+/// Time that a workload whose evaluation has panicked is left alone.
 const QUARANTINE: Duration = Duration::from_secs(60);
 /// The loop comes round at least this often while it does not lead, or has something left to do.
 const TURN_MAX: Duration = Duration::from_secs(1);
 /// The same while nothing is due: whatever matters wakes it.
 const IDLE_TURN_MAX: Duration = Duration::from_secs(5);
-/// How long a graceful stop waits for evaluations under way.
+/// Time that a graceful stop waits for evaluations under way.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
 /// Makes a source of metrics for the settings that hold: it shares answers for most of a sync period.
@@ -83,7 +83,7 @@ pub struct WorkloadPorts {
     pub metrics: MetricsFor,
     /// Where lateness and decisions are counted.
     pub numbers: Arc<Metrics>,
-    /// Where the last look at each workload is shown, and a permission that is missing.
+    /// Where the last evaluation of each workload is shown, and a permission that is missing.
     pub health: Arc<Health>,
     /// Where traces of decisions go, if anywhere.
     pub traces: Option<TraceSink>,
@@ -105,12 +105,12 @@ pub struct WorkloadLoop {
     settings: ValidatedWorkloads,
     rules: Arc<Rules>,
     preview: bool,
-    looks: Arc<LastLooks>,
+    evaluations: Arc<LastEvaluations>,
     health: Arc<Health>,
     /// Policies of HPAs that could not be made or deleted.
     refused: Refused,
-    survey: Survey,
-    surveyed: bool,
+    resolved: ResolvedWorkloads,
+    resolved_with: bool,
     slots: BTreeMap<ObjectKey, Slot>,
     due: Due,
     /// The term in which memory was read back; `None` while not leading.
@@ -130,7 +130,7 @@ struct Slot {
     again: bool,
 }
 
-/// A look that has ended.
+/// An evaluation that has ended.
 struct Finished {
     term: u64,
     key: ObjectKey,
@@ -180,11 +180,11 @@ impl WorkloadLoop {
             stop,
             settings,
             preview,
-            looks: health.looks.clone(),
+            evaluations: health.evaluations.clone(),
             health,
             refused: Refused::default(),
-            survey: Survey::default(),
-            surveyed: false,
+            resolved: ResolvedWorkloads::default(),
+            resolved_with: false,
             slots: BTreeMap::new(),
             due: Due::new(WORKLOADS_IN_FLIGHT_MAX),
             term: None,
@@ -241,8 +241,8 @@ impl WorkloadLoop {
         if self.term != epoch {
             self.slots.clear();
             self.due.clear();
-            self.looks.clear();
-            self.surveyed = false;
+            self.evaluations.clear();
+            self.resolved_with = false;
             self.kept();
             self.term = epoch;
         }
@@ -253,15 +253,15 @@ impl WorkloadLoop {
     fn look_around(&mut self) {
         let dependencies = self.dependencies.clone();
         let edits = dependencies.feed.workloads(|known| known.take_edited()).unwrap_or_default();
-        if edits.is_empty() && self.surveyed {
+        if edits.is_empty() && self.resolved_with {
             return;
         }
-        self.surveyed = true;
+        self.resolved_with = true;
         self.take_settings();
         let settings = &self.settings;
-        let surveyed =
-            dependencies.feed.workloads(|known| resolve::survey(known.policies(), known.hpas(), settings));
-        let mut fresh = surveyed.unwrap_or_default();
+        let resolved_with =
+            dependencies.feed.workloads(|known| resolve::resolve(known.policies(), known.hpas(), settings));
+        let mut fresh = resolved_with.unwrap_or_default();
         if self.preview {
             fresh.preview();
         }
@@ -272,7 +272,7 @@ impl WorkloadLoop {
             self.forget(&key);
         }
         for (key, workload) in &fresh.workloads {
-            let same = self.survey.workloads.get(key).is_some_and(|known| known == workload);
+            let same = self.resolved.workloads.get(key).is_some_and(|known| known == workload);
             match self.slots.get_mut(key) {
                 Some(_) if same => {}
                 Some(slot) if slot.in_flight => slot.again = true,
@@ -280,12 +280,12 @@ impl WorkloadLoop {
                 None => {
                     let slot = Slot { due_at: now, state: None, in_flight: false, again: false };
                     self.slots.insert(key.clone(), slot);
-                    self.looks.expect(key);
+                    self.evaluations.expect(key);
                     self.due.insert(now, key.clone());
                 }
             }
         }
-        self.survey = fresh;
+        self.resolved = fresh;
     }
 
     /// What the ClusterScalingPolicy says; what cannot be read leaves what held before.
@@ -323,14 +323,14 @@ impl WorkloadLoop {
     fn begin_looks(&mut self) -> Duration {
         let now = self.dependencies.host.monotonic();
         while let Some((at, key)) = self.due.next(now) {
-            let workload = self.survey.workloads.get(&key).cloned();
+            let workload = self.resolved.workloads.get(&key).cloned();
             let (Some(workload), Some(term)) = (workload, self.term) else { continue };
             let late = now - at;
             debug!(workload = %key, late_ms = late.as_millis(), "looking");
             self.dependencies.numbers.workloads.began(late);
             self.begin_look(key, workload, term);
         }
-        let longest = if self.surveyed { IDLE_TURN_MAX } else { TURN_MAX };
+        let longest = if self.resolved_with { IDLE_TURN_MAX } else { TURN_MAX };
         self.due.first_at().map_or(longest, |at| at.saturating_duration_since(now).min(longest))
     }
 
@@ -352,13 +352,13 @@ impl WorkloadLoop {
         let (dependencies, rules, finish) =
             (self.dependencies.clone(), self.rules.clone(), self.finish.clone());
         self.dependencies.host.spawn(async move {
-            let look = async {
+            let evaluation = async {
                 let ended = dependencies.evaluate(&workload, &rules, &mut state).await;
                 (state, ended)
             };
-            let result = AssertUnwindSafe(look).catch_unwind().await.ok();
+            let result = AssertUnwindSafe(evaluation).catch_unwind().await.ok();
             if result.is_none() {
-                // What was remembered went with the panic: the next look reads it back.
+                // What was remembered went with the panic: the next evaluation reads it back.
                 let _ =
                     AssertUnwindSafe(dependencies.report_panic(&workload, QUARANTINE)).catch_unwind().await;
             }
@@ -367,7 +367,7 @@ impl WorkloadLoop {
         });
     }
 
-    /// Takes a look's end in and sets the time of the next one.
+    /// Takes an evaluation's end in and sets the time of the next one.
     fn note(&mut self, finished: Finished) {
         let Finished { term, key, result } = finished;
         self.due.end(&key.namespace);
@@ -379,14 +379,14 @@ impl WorkloadLoop {
         slot.in_flight = false;
         let again = std::mem::take(&mut slot.again);
         self.dependencies.numbers.workloads.ended(match &result {
-            Some((_, Ended::Well)) => LookResult::Done,
-            Some((_, Ended::Again)) => LookResult::Again,
-            None => LookResult::Panicked,
+            Some((_, Ended::Well)) => EvaluationResult::Done,
+            Some((_, Ended::Again)) => EvaluationResult::Again,
+            None => EvaluationResult::Panicked,
         });
         let at = match result {
             Some((state, ended)) => {
                 if let Some(last) = &state.last {
-                    self.looks.put(&key, last.clone());
+                    self.evaluations.put(&key, last.clone());
                 }
                 slot.state = Some(state);
                 match ended {
@@ -411,18 +411,18 @@ impl WorkloadLoop {
     }
 
     fn forget(&mut self, key: &ObjectKey) {
-        self.looks.forget(key);
+        self.evaluations.forget(key);
         if let Some(slot) = self.slots.remove(key) {
             self.due.remove(slot.due_at, key);
         }
-        if let Some(hpa) = self.survey.workloads.get(key).and_then(|workload| workload.hpa.as_ref()) {
+        if let Some(hpa) = self.resolved.workloads.get(key).and_then(|workload| workload.hpa.as_ref()) {
             let mut registry =
                 self.dependencies.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             registry.remove(&hpa.namespace, &hpa.name);
         }
     }
 
-    /// When a workload is due next: each has its own moment in the period, so that they are spread over it.
+    /// Time at which a workload is due next: each has its own moment in the period, so that they are spread over it.
     fn next_due(&self, key: &ObjectKey) -> Instant {
         let period = self.settings.sync_period.max(Duration::from_secs(1));
         let mut hasher = DefaultHasher::new();
@@ -435,7 +435,7 @@ impl WorkloadLoop {
         if next <= self.dependencies.host.monotonic() { next + period } else { next }
     }
 
-    /// Lets looks under way end.
+    /// Lets evaluations under way end.
     async fn wind_down(mut self) {
         let deadline = self.dependencies.host.monotonic() + WIND_DOWN_MAX;
         while 0 < self.due.in_flight_count() && self.dependencies.host.monotonic() < deadline {

@@ -1,4 +1,4 @@
-//! What one look sees of a workload: its scale, its pods, and who else has written its size. It asks for no metric.
+//! What one evaluation sees of a workload: its scale, its pods, and who else has written its size. It asks for no metric.
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,7 +14,7 @@ use crate::actuate::scale::FIELD_MANAGER;
 use headroom_observe::{ScaleKind, Writer};
 
 /// What was seen of a workload.
-pub(super) struct Sight {
+pub(super) struct WorkloadObservation {
     pub(super) scale: Result<Scale, String>,
     pub(super) resource_version: String,
     pub(super) pods: Vec<Arc<PodSeen>>,
@@ -26,8 +26,8 @@ pub(super) struct Sight {
 
 impl Dependencies {
     /// What is known of the workload's size and pods. Kinds that are watched are not asked for.
-    pub(super) async fn see(&self, workload: &Workload, state: &State) -> Sight {
-        let mut sight = Sight {
+    pub(super) async fn see(&self, workload: &Workload, state: &State) -> WorkloadObservation {
+        let mut observation = WorkloadObservation {
             scale: Err(String::new()),
             resource_version: String::new(),
             pods: Vec::new(),
@@ -37,9 +37,9 @@ impl Dependencies {
         };
         let Some(target) = &workload.target else {
             let reference = &workload.spec.scale_target_ref;
-            sight.scale =
+            observation.scale =
                 Err(format!("invalid API version in scale target reference: {:?}", reference.api_version));
-            return sight;
+            return observation;
         };
         let key = headroom_core::labels::ObjectKey::new(target.namespace.clone(), &*target.name);
         match ScaleKind::of(&target.group, &target.kind) {
@@ -47,43 +47,43 @@ impl Dependencies {
                 let seen = self.feed.workloads(|known| known.scale(kind, &key)).flatten();
                 match seen {
                     Some(seen) => {
-                        sight.scale = Ok(seen.scale.clone());
-                        sight.resource_version.clone_from(&seen.resource_version);
-                        sight.writers.clone_from(&seen.replicas_writers);
+                        observation.scale = Ok(seen.scale.clone());
+                        observation.resource_version.clone_from(&seen.resource_version);
+                        observation.writers.clone_from(&seen.replicas_writers);
                     }
-                    None => sight.scale = Err(format!("{} \"{}\" not found", target.kind, target.name)),
+                    None => observation.scale = Err(format!("{} \"{}\" not found", target.kind, target.name)),
                 }
             }
             None => match self.scales.read(target).await {
                 Ok(live) => {
-                    sight.scale = Ok(live.scale);
-                    sight.resource_version = live.resource_version;
+                    observation.scale = Ok(live.scale);
+                    observation.resource_version = live.resource_version;
                 }
-                Err(problem) => sight.scale = Err(problem),
+                Err(problem) => observation.scale = Err(problem),
             },
         }
         // Our own write may be ahead of the watch.
-        if let (Ok(scale), Some(written)) = (&mut sight.scale, &state.size)
-            && newer(&written.resource_version, &sight.resource_version)
+        if let (Ok(scale), Some(written)) = (&mut observation.scale, &state.size)
+            && newer(&written.resource_version, &observation.resource_version)
         {
             scale.spec_replicas = written.replicas;
-            sight.resource_version.clone_from(&written.resource_version);
+            observation.resource_version.clone_from(&written.resource_version);
         }
-        let Ok(scale) = &sight.scale else { return sight };
+        let Ok(scale) = &observation.scale else { return observation };
         let Some(selector) = Selector::parse(&scale.selector).ok().filter(|_| !scale.selector.is_empty())
         else {
             self.forget_selector(workload);
-            return sight;
+            return observation;
         };
         let found = self.feed.workloads(|known| known.pods(&target.namespace, &selector)).unwrap_or_default();
-        sight.pods = found.pods;
+        observation.pods = found.pods;
         if let Some(hpa) = &workload.hpa {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
             registry.put(&hpa.namespace, &hpa.name, selector);
-            sight.rivals =
+            observation.rivals =
                 registry.rivals(&hpa.namespace, &hpa.name, found.labels.iter().map(|labels| &**labels));
         }
-        sight
+        observation
     }
 
     pub(super) fn forget_selector(&self, workload: &Workload) {
@@ -95,14 +95,14 @@ impl Dependencies {
 }
 
 /// Notes that the size is no longer the one that was written last.
-pub(super) fn notice_contest(
+pub(super) fn notice_conflict(
     workload: &Workload,
     rules: &Rules,
     state: &mut State,
-    sight: &Sight,
+    observation: &WorkloadObservation,
     now: UnixTime,
 ) {
-    let (Some(written), Ok(scale)) = (&state.size, &sight.scale) else { return };
+    let (Some(written), Ok(scale)) = (&state.size, &observation.scale) else { return };
     if scale.spec_replicas == written.replicas {
         return;
     }
@@ -111,7 +111,7 @@ pub(super) fn notice_contest(
         .and_then(|rules| rules.stabilization_window_seconds)
         .map_or(rules.options.downscale_stabilization, |seconds| Seconds(seconds.into()));
     let window = Seconds(stabilization.0.max(rules.options.sync_period.0.saturating_mul(4)));
-    let others = sight.writers.iter().filter(|writer| &*writer.manager != FIELD_MANAGER);
+    let others = observation.writers.iter().filter(|writer| &*writer.manager != FIELD_MANAGER);
     let by = others.max_by_key(|writer| writer.at).cloned();
     state.size = None;
     state.contested(by.as_ref(), window, now);

@@ -18,9 +18,9 @@ use headroom_core::time::UnixTime;
 
 use super::evaluate::{acts, leave, phase_of, undecided};
 use super::gather::{Load, ask};
-use super::last::{Last, Look, record};
+use super::last::{EvaluationInput, Last, record};
 use super::options_of;
-use super::resolve::{Survey, Workload, survey};
+use super::resolve::{ResolvedWorkloads, Workload, resolve};
 use super::state::{State, hpa_status};
 use crate::report::PolicyPhase;
 use headroom_api::conditions::{get, types};
@@ -39,13 +39,13 @@ const ASKED_AT_ONCE_MAX: usize = 16;
 /// are not watched, are the operator's alone to read: such workloads are named with why.
 pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host) -> ReplicaRecord {
     let found = feed.workloads(|known| Found::of(known, host.now())).unwrap_or_default();
-    let mut looks: BTreeMap<ObjectKey, Last> = found.undecided;
+    let mut evaluations: BTreeMap<ObjectKey, Last> = found.undecided;
     let ask = async |mut sketch: Sketch| {
         let last = match load(metrics, &sketch).await {
             Ok(load) => {
-                sketch.look.gathered = load.gathered;
-                sketch.look.now = Moment::from_jiff(host.time()).whole();
-                Last::Decided(Arc::new(sketch.look))
+                sketch.input.gathered = load.gathered;
+                sketch.input.now = Moment::from_jiff(host.time()).whole();
+                Last::Decided(Arc::new(sketch.input))
             }
             Err(why) => Last::Undecided(why),
         };
@@ -53,16 +53,16 @@ pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host
     };
     let mut asked = stream::iter(found.sketches).map(ask).buffer_unordered(ASKED_AT_ONCE_MAX);
     while let Some((key, last)) = asked.next().await {
-        looks.insert(key, last);
+        evaluations.insert(key, last);
     }
     drop(asked);
-    record(looks)
+    record(evaluations)
 }
 
-/// A look without its metrics.
+/// An evaluation without its metrics.
 struct Sketch {
     key: ObjectKey,
-    look: Look,
+    input: EvaluationInput,
     /// True if metrics play a part.
     asks: bool,
 }
@@ -86,7 +86,7 @@ impl Found {
     fn of(known: &Workloads, now: UnixTime) -> Self {
         let settings = settings(known);
         let options = options_of(&settings);
-        let Survey { workloads, homes } = survey(known.policies(), known.hpas(), &settings);
+        let ResolvedWorkloads { workloads, homes } = resolve(known.policies(), known.hpas(), &settings);
         let mut found = Self::default();
         for hpa in homes.homeless {
             let why = "its HPA has no policy yet: the operator makes one once it runs";
@@ -169,7 +169,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     let rivals = workload.hpa.as_ref().map(|hpa| {
         registry.rivals(&hpa.namespace, &hpa.name, selected.labels.iter().map(|labels| &**labels))
     });
-    let look = Look {
+    let input = EvaluationInput {
         leave: leave(&workload, acts(&workload, runs_hpa), state.held_until(now)),
         now: now.into(),
         options: options.clone(),
@@ -184,7 +184,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
         gathered: Vec::new(),
         workload,
     };
-    Sketch { key: look.workload.key.clone(), look, asks }
+    Sketch { key: input.workload.key.clone(), input, asks }
 }
 
 /// What the metrics say, or why the operator's answer is not known.
@@ -192,12 +192,12 @@ async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, Stri
     if !sketch.asks {
         return Ok(Load::default());
     }
-    let workload = &sketch.look.workload;
+    let workload = &sketch.input.workload;
     // A server is asked by an address of the cluster's own network and with the operator's certificates.
     if workload.queries.iter().any(Option::is_some) {
         return Err("the operator alone reads metrics of type Prometheus: ask it with --operator".to_owned());
     }
-    let selector = sketch.look.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
+    let selector = sketch.input.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
     let load = ask(metrics, workload, &selector).await;
     // No sample, or an old one, is the operator's answer too. A call that fails may fail for us alone.
     let known = ["MetricsEmpty", "MetricsStale", "MetricsAbsurd"];

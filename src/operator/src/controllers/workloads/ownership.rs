@@ -2,7 +2,7 @@
 //!
 //! Who else runs an HPA does not show while nothing changes: the controller-manager's HPA controller writes the status
 //! only when it would say something else. So the operator asks: it sets `status.observedGeneration`, which that
-//! controller leaves out of every status that it makes. Where it still runs, its next look takes the field away, whatever
+//! controller leaves out of every status that it makes. Where it still runs, its next evaluation takes the field away, whatever
 //! the metrics say; where the field stands for two sync periods, nobody else looks at the HPA. The field stays for as long
 //! as the operator runs the HPA, so a controller that is switched on later shows within one of its own periods.
 //!
@@ -54,7 +54,7 @@ impl Question {
         Self { stage: if owned { Stage::Alone } else { Stage::Open }, answers: None }
     }
 
-    /// How long the field must stand, and the pause after it was taken away.
+    /// Time that the field must stand, and the pause after it was taken away.
     fn length(self, quiet: Seconds) -> Seconds {
         let Some((count, _)) = self.answers else { return quiet };
         let doubled = quiet.0.max(ANSWERED_MIN.0).saturating_mul(1 << count.saturating_sub(1).min(5));
@@ -63,7 +63,7 @@ impl Question {
 }
 
 impl Stage {
-    /// True if the operator begins to run an HPA by what it was shown, `before` being the stage of the look before.
+    /// True if the operator begins to run an HPA by what it was shown, `before` being the stage of the evaluation before.
     #[must_use]
     pub(super) fn begins(self, before: Self) -> bool {
         match before {
@@ -76,16 +76,16 @@ impl Stage {
 
 /// What an HPA shows of its writers.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Sight<'a> {
+pub(super) struct StatusWriters<'a> {
     /// True if `status.observedGeneration` is there, our own last write included.
     pub field: bool,
-    /// When we last wrote its status.
+    /// Time at which we last wrote its status.
     pub ours_at: Option<UnixTime>,
     /// The last other writer of its status.
     pub other: Option<&'a Writer>,
 }
 
-impl<'a> Sight<'a> {
+impl<'a> StatusWriters<'a> {
     /// What `hpa` shows; `ahead` if our own last write has not been seen yet.
     #[must_use]
     pub(super) fn of(hpa: &'a HpaObject, ahead: bool) -> Self {
@@ -114,20 +114,24 @@ pub(super) struct Circumstances {
     pub now: UnixTime,
 }
 
-/// The answer of one look.
+/// The answer of one evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judged {
+pub(super) struct OwnershipDecision {
     /// Who runs the HPA, for the policy's condition.
     pub owned: HpaOwned,
     /// True if the field is to be set now.
     pub ask: bool,
 }
 
-/// Judges who runs an HPA, and brings the question of it up to date.
+/// Decides who runs an HPA, and brings the question of it up to date.
 ///
 /// An HPA whose status somebody else has written within two sync periods is left to them.
 #[must_use]
-pub(super) fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circumstances) -> Judged {
+pub(super) fn decide(
+    question: &mut Question,
+    writers_seen: &StatusWriters<'_>,
+    around: &Circumstances,
+) -> OwnershipDecision {
     if around.configured == HpaOwnership::Observe {
         *question = Question::default();
         let message = "workloads.hpaOwnership is Observe: the controller-manager runs the HPA; this status shows what \
@@ -135,34 +139,39 @@ pub(super) fn judge(question: &mut Question, sight: &Sight<'_>, around: &Circums
         return left(reasons::OBSERVED, message.to_owned());
     }
     let quiet = Seconds(around.sync_period.0.saturating_mul(2));
-    let taken_away = !sight.field && matches!(question.stage, Stage::Asked(_) | Stage::Alone);
+    let taken_away = !writers_seen.field && matches!(question.stage, Stage::Asked(_) | Stage::Alone);
     if taken_away {
         let count = question.answers.map_or(0, |(count, _)| count).saturating_add(1);
         *question = Question { stage: Stage::Open, answers: Some((count, around.now)) };
     }
-    if let Some((_, at)) = question.answers.filter(|_| !sight.field) {
+    if let Some((_, at)) = question.answers.filter(|_| !writers_seen.field) {
         let again = at.plus(question.length(quiet));
         if around.now < again {
             question.stage = Stage::Open;
-            return left(reasons::ANOTHER_WRITER, taken(sight, at, again));
+            return left(reasons::ANOTHER_WRITER, taken(writers_seen, at, again));
         }
     }
-    if let Some(writer) = sight.other.filter(|writer| around.now.since(writer.at) < quiet) {
+    if let Some(writer) = writers_seen.other.filter(|writer| around.now.since(writer.at) < quiet) {
         question.stage = Stage::Open;
         return left(reasons::ANOTHER_WRITER, written_by(writer));
     }
     if !around.writes {
         return owned();
     }
-    if sight.field {
-        phase(question, sight, quiet, around.now)
+    if writers_seen.field {
+        phase(question, writers_seen, quiet, around.now)
     } else {
-        missing(question, sight, quiet, around)
+        missing(question, writers_seen, quiet, around)
     }
 }
 
 /// The field is there: since when, and whether that is long enough.
-fn phase(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, now: UnixTime) -> Judged {
+fn phase(
+    question: &mut Question,
+    writers_seen: &StatusWriters<'_>,
+    quiet: Seconds,
+    now: UnixTime,
+) -> OwnershipDecision {
     let since = match question.stage {
         Stage::Alone | Stage::Trusted => {
             question.stage = Stage::Alone;
@@ -170,9 +179,9 @@ fn phase(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, now: UnixTi
         }
         Stage::Asked(since) => since,
         // Set before a restart, or before another writer was seen.
-        Stage::Open => sight
+        Stage::Open => writers_seen
             .other
-            .map_or(sight.ours_at, |other| sight.ours_at.max(Some(other.at)))
+            .map_or(writers_seen.ours_at, |other| writers_seen.ours_at.max(Some(other.at)))
             .unwrap_or(now)
             .min(now),
     };
@@ -186,19 +195,24 @@ fn phase(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, now: UnixTi
 }
 
 /// The field is not there: whether it is time to set it.
-fn missing(question: &mut Question, sight: &Sight<'_>, quiet: Seconds, around: &Circumstances) -> Judged {
-    let untouched = sight.other.is_none() && sight.ours_at.is_none();
+fn missing(
+    question: &mut Question,
+    writers_seen: &StatusWriters<'_>,
+    quiet: Seconds,
+    around: &Circumstances,
+) -> OwnershipDecision {
+    let untouched = writers_seen.other.is_none() && writers_seen.ours_at.is_none();
     if untouched && question.answers.is_none() && around.nobody_elsewhere {
         question.stage = Stage::Trusted;
         return owned();
     }
     question.stage = Stage::Asked(around.now);
     let until = around.now.plus(question.length(quiet));
-    Judged { ask: true, ..left(reasons::TAKEOVER_PENDING, pending(until)) }
+    OwnershipDecision { ask: true, ..left(reasons::TAKEOVER_PENDING, pending(until)) }
 }
 
-fn taken(sight: &Sight<'_>, at: UnixTime, again: UnixTime) -> String {
-    let who = sight.other.map_or("somebody else", |writer| &*writer.manager);
+fn taken(writers_seen: &StatusWriters<'_>, at: UnixTime, again: UnixTime) -> String {
+    let who = writers_seen.other.map_or("somebody else", |writer| &*writer.manager);
     format!(
         "{who} took observedGeneration out of the status of the HPA before {at}, as the controller-manager's HPA controller \
          does at each look: switch that off (--controllers=*,-horizontal-pod-autoscaler-controller); the operator asks again \
@@ -235,13 +249,13 @@ pub(super) fn not_permitted(answer: &str) -> HpaOwned {
     left(reasons::PERMISSION_MISSING, message).owned
 }
 
-fn left(reason: &'static str, message: String) -> Judged {
-    Judged { owned: HpaOwned { owned: false, reason, message }, ask: false }
+fn left(reason: &'static str, message: String) -> OwnershipDecision {
+    OwnershipDecision { owned: HpaOwned { owned: false, reason, message }, ask: false }
 }
 
-fn owned() -> Judged {
+fn owned() -> OwnershipDecision {
     let message = "workloads.hpaOwnership is Replace: the operator runs the HPA";
-    Judged {
+    OwnershipDecision {
         owned: HpaOwned { owned: true, reason: reasons::REPLACED, message: message.to_owned() },
         ask: false,
     }
@@ -253,7 +267,7 @@ mod tests {
 
     const START: UnixTime = UnixTime(1_800_000_000);
 
-    /// An HPA, its question and the clock; looks come each 15 s.
+    /// An HPA, its question and the clock; evaluations come each 15 s.
     struct Bench {
         question: Question,
         field: bool,
@@ -286,19 +300,20 @@ mod tests {
             self.field = false;
         }
 
-        fn look(&mut self) -> (&'static str, bool) {
-            let sight = Sight { field: self.field, ours_at: self.ours_at, other: self.other.as_ref() };
-            let judged = judge(&mut self.question, &sight, &self.around);
-            if judged.ask || judged.owned.owned && self.around.writes {
+        fn evaluate(&mut self) -> (&'static str, bool) {
+            let writers_seen =
+                StatusWriters { field: self.field, ours_at: self.ours_at, other: self.other.as_ref() };
+            let decision = decide(&mut self.question, &writers_seen, &self.around);
+            if decision.ask || decision.owned.owned && self.around.writes {
                 // What it writes has the field.
                 (self.field, self.ours_at) = (true, Some(self.around.now));
             }
-            (judged.owned.reason, judged.ask)
+            (decision.owned.reason, decision.ask)
         }
 
         fn look_after(&mut self, seconds: i64) -> (&'static str, bool) {
             self.around.now = self.around.now.plus(Seconds(seconds));
-            self.look()
+            self.evaluate()
         }
     }
 
@@ -306,13 +321,13 @@ mod tests {
     fn observed_hpas_are_neither_asked_nor_run() {
         let mut bench = Bench::new();
         bench.around.configured = HpaOwnership::Observe;
-        assert_eq!(bench.look(), (reasons::OBSERVED, false));
+        assert_eq!(bench.evaluate(), (reasons::OBSERVED, false));
     }
 
     #[test]
     fn an_hpa_whose_status_somebody_writes_is_left_to_them_and_not_even_asked() {
         let mut bench = Bench::new().written_by_other(29);
-        assert_eq!(bench.look(), (reasons::ANOTHER_WRITER, false));
+        assert_eq!(bench.evaluate(), (reasons::ANOTHER_WRITER, false));
         bench.other_writes(10);
         assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
         assert_eq!(bench.look_after(30), (reasons::TAKEOVER_PENDING, true));
@@ -321,7 +336,7 @@ mod tests {
     #[test]
     fn a_controller_that_writes_nothing_while_nothing_changes_is_found_and_never_run_beside() {
         let mut bench = Bench::new().written_by_other(3_600);
-        assert_eq!(bench.look(), (reasons::TAKEOVER_PENDING, true));
+        assert_eq!(bench.evaluate(), (reasons::TAKEOVER_PENDING, true));
         // Its next look leaves the field out, which the time of a later write shows for two periods.
         bench.other_writes(14);
         assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
@@ -341,7 +356,7 @@ mod tests {
     #[test]
     fn an_hpa_is_run_once_the_field_has_stood_for_two_periods() {
         let mut bench = Bench::new().written_by_other(3_600);
-        assert_eq!(bench.look(), (reasons::TAKEOVER_PENDING, true));
+        assert_eq!(bench.evaluate(), (reasons::TAKEOVER_PENDING, true));
         assert_eq!(bench.look_after(29), (reasons::TAKEOVER_PENDING, false));
         assert_eq!(bench.look_after(1), (reasons::REPLACED, false));
         assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
@@ -367,7 +382,7 @@ mod tests {
     #[test]
     fn a_controller_that_is_switched_on_later_takes_the_hpa_back() {
         let mut bench = Bench::new();
-        bench.look();
+        bench.evaluate();
         assert_eq!(bench.look_after(30), (reasons::REPLACED, false));
         bench.other_writes(5);
         assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
@@ -380,12 +395,12 @@ mod tests {
     #[test]
     fn a_restart_neither_asks_again_nor_forgets_since_when_the_field_stands() {
         let mut bench = Bench::new();
-        bench.look();
+        bench.evaluate();
         bench.look_after(30);
         bench.question = Question::restored(true);
         assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
         let mut asked = Bench::new();
-        asked.look();
+        asked.evaluate();
         asked.question = Question::restored(false);
         assert_eq!(asked.look_after(29), (reasons::TAKEOVER_PENDING, false));
         assert_eq!(asked.look_after(1), (reasons::REPLACED, false));
@@ -395,18 +410,18 @@ mod tests {
     fn a_new_hpa_is_run_at_once_where_nobody_runs_the_others() {
         let mut bench = Bench::new();
         bench.around.nobody_elsewhere = true;
-        assert_eq!(bench.look(), (reasons::REPLACED, false));
+        assert_eq!(bench.evaluate(), (reasons::REPLACED, false));
         assert_eq!(bench.look_after(15), (reasons::REPLACED, false));
         let mut old = Bench::new().written_by_other(3_600);
         old.around.nobody_elsewhere = true;
-        assert_eq!(old.look(), (reasons::TAKEOVER_PENDING, true));
+        assert_eq!(old.evaluate(), (reasons::TAKEOVER_PENDING, true));
     }
 
     #[test]
     fn a_period_longer_than_ours_is_learned_from_the_first_answer() {
         let mut bench = Bench::new().written_by_other(3_600);
         bench.around.sync_period = Seconds(1);
-        bench.look();
+        bench.evaluate();
         assert_eq!(bench.look_after(2), (reasons::REPLACED, false));
         bench.other_writes(0);
         bench.look_after(1);
@@ -422,7 +437,7 @@ mod tests {
     fn nothing_is_asked_of_an_hpa_that_is_not_to_be_written() {
         let mut bench = Bench::new().written_by_other(3_600);
         bench.around.writes = false;
-        assert_eq!(bench.look(), (reasons::REPLACED, false));
+        assert_eq!(bench.evaluate(), (reasons::REPLACED, false));
         assert!(!bench.field);
     }
 }

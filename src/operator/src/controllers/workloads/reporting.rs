@@ -110,13 +110,13 @@ impl Dependencies {
                 state.hpa = Some(HpaWritten { status, generation, resource_version, at: now });
                 Ok(())
             }
-            // The watch is a moment behind: the next look writes it.
+            // The watch is a moment behind: the next evaluation writes it.
             Err(WriteError::Conflict | WriteError::Gone) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Writes events: what is well each time, a warning when it was not there at the last look.
+    /// Writes events: what is well each time, a warning when it was not there at the last evaluation.
     fn write_events(
         &self,
         workload: &Workload,

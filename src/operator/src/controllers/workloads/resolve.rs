@@ -70,7 +70,7 @@ pub enum WorkloadPhase {
 
 /// All workloads, and what is to be done about policies that the operator keeps itself.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
+pub struct ResolvedWorkloads {
     /// Every policy that something is decided by.
     pub workloads: BTreeMap<ObjectKey, Arc<Workload>>,
     /// The policies of HPAs.
@@ -111,7 +111,7 @@ impl Claimant {
     }
 }
 
-impl Survey {
+impl ResolvedWorkloads {
     /// Turns every applied workload into a dry run.
     pub fn preview(&mut self) {
         for workload in self.workloads.values_mut().filter(|workload| workload.mode == Mode::Apply) {
@@ -123,17 +123,17 @@ impl Survey {
 /// Holds policies and HPAs against each other. A policy in mode Preview writes nothing and so contests nobody; an HPA that the
 /// controller-manager runs is written by that, whatever its policy says.
 #[must_use]
-pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -> Survey {
+pub fn resolve(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -> ResolvedWorkloads {
     let (ownership, most) = (settings.ownership, settings.max_policies_per_namespace);
     let mut homes = Homes::find(policies, hpas);
     let beyond = beyond(policies, &mut homes, most);
-    let mut survey = Survey { homes, ..Survey::default() };
+    let mut resolved = ResolvedWorkloads { homes, ..ResolvedWorkloads::default() };
     let mut claims: BTreeMap<ScaleTarget, Vec<(Claimant, Option<ObjectKey>)>> = BTreeMap::new();
     for (key, policy) in policies {
-        if survey.homes.idle.contains(key) {
+        if resolved.homes.idle.contains(key) {
             continue;
         }
-        let (mut workload, claimant) = read(key, policy, hpas, &survey.homes.of_hpa, ownership);
+        let (mut workload, claimant) = read(key, policy, hpas, &resolved.homes.of_hpa, ownership);
         if beyond.contains(key) && workload.phase == WorkloadPhase::Owner {
             workload.phase = too_many(most);
         }
@@ -143,11 +143,11 @@ pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -
         {
             claims.entry(target.clone()).or_default().push((claimant, Some(key.clone())));
         }
-        survey.workloads.insert(key.clone(), Arc::new(workload));
+        resolved.workloads.insert(key.clone(), Arc::new(workload));
     }
     if ownership == HpaOwnership::Observe {
         let claimed = |hpa: &HpaObject| {
-            let home = survey.homes.of_hpa.get(&hpa.key).and_then(|home| survey.workloads.get(home));
+            let home = resolved.homes.of_hpa.get(&hpa.key).and_then(|home| resolved.workloads.get(home));
             home.is_some_and(|home| home.phase == WorkloadPhase::Owner && home.mode != Mode::Preview)
         };
         for hpa in hpas.values().filter(|hpa| !hpa.deleting && !claimed(hpa)) {
@@ -162,12 +162,12 @@ pub fn survey(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -
         claimants.sort();
         let Some((winner, _)) = claimants.first().cloned() else { continue };
         for (loser, key) in claimants.into_iter().skip(1) {
-            if let Some(workload) = key.and_then(|key| survey.workloads.get_mut(&key)) {
+            if let Some(workload) = key.and_then(|key| resolved.workloads.get_mut(&key)) {
                 Arc::make_mut(workload).phase = WorkloadPhase::Conflict(winner.conflict(&target, &loser));
             }
         }
     }
-    survey
+    resolved
 }
 
 /// The newest policies of each namespace that are beyond the most that it may have. No further ones are made there.
@@ -412,8 +412,8 @@ mod tests {
         (ObjectKey::new("shop", name), Arc::new(object))
     }
 
-    fn surveyed(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> Survey {
-        survey(policies, hpas, &ValidatedWorkloads { ownership, ..ValidatedWorkloads::default() })
+    fn resolved_with(policies: &Policies, hpas: &Hpas, ownership: HpaOwnership) -> ResolvedWorkloads {
+        resolve(policies, hpas, &ValidatedWorkloads { ownership, ..ValidatedWorkloads::default() })
     }
 
     fn on_hpa(name: &str) -> Value {
@@ -425,23 +425,23 @@ mod tests {
             "maxReplicas": 5})
     }
 
-    fn phase(survey: &Survey, name: &str) -> WorkloadPhase {
-        survey.workloads[&ObjectKey::new("shop", name)].phase.clone()
+    fn phase(resolved: &ResolvedWorkloads, name: &str) -> WorkloadPhase {
+        resolved.workloads[&ObjectKey::new("shop", name)].phase.clone()
     }
 
-    fn conflicts(survey: &Survey, name: &str) -> bool {
-        matches!(phase(survey, name), WorkloadPhase::Conflict(_))
+    fn conflicts(resolved: &ResolvedWorkloads, name: &str) -> bool {
+        matches!(phase(resolved, name), WorkloadPhase::Conflict(_))
     }
 
     #[test]
     fn an_hpa_without_a_policy_is_homeless_until_it_has_one() {
         let hpas = Hpas::from([hpa("web", "web", 1)]);
-        let survey = surveyed(&Policies::new(), &hpas, HpaOwnership::Observe);
-        assert_eq!(survey.homes.homeless.len(), 1);
+        let resolved = resolved_with(&Policies::new(), &hpas, HpaOwnership::Observe);
+        assert_eq!(resolved.homes.homeless.len(), 1);
         let policies = Policies::from([policy("mine", on_hpa("web"), 2)]);
-        let survey = surveyed(&policies, &hpas, HpaOwnership::Observe);
-        assert!(survey.homes.homeless.is_empty());
-        assert_eq!(phase(&survey, "mine"), WorkloadPhase::Owner);
+        let resolved = resolved_with(&policies, &hpas, HpaOwnership::Observe);
+        assert!(resolved.homes.homeless.is_empty());
+        assert_eq!(phase(&resolved, "mine"), WorkloadPhase::Owner);
     }
 
     #[test]
@@ -450,18 +450,18 @@ mod tests {
         let (key, own) = policy("web", on_hpa("web"), 2);
         let own = PolicyObject { controller_uid: Some("uid-web".into()), managed: true, ..(*own).clone() };
         let policies = Policies::from([(key, Arc::new(own)), policy("users", on_hpa("web"), 9)]);
-        let survey = surveyed(&policies, &hpas, HpaOwnership::Replace);
-        assert_eq!(survey.homes.retired.len(), 1);
-        assert_eq!(&*survey.homes.retired[0].name, "web");
-        assert_eq!(phase(&survey, "users"), WorkloadPhase::Owner);
+        let resolved = resolved_with(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(resolved.homes.retired.len(), 1);
+        assert_eq!(&*resolved.homes.retired[0].name, "web");
+        assert_eq!(phase(&resolved, "users"), WorkloadPhase::Owner);
     }
 
     #[test]
     fn the_oldest_owner_of_a_target_scales_it_and_the_others_stand_back() {
         let policies = Policies::from([policy("old", on_scale("web"), 1), policy("new", on_scale("web"), 2)]);
-        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
-        assert_eq!(phase(&survey, "old"), WorkloadPhase::Owner);
-        assert!(conflicts(&survey, "new"));
+        let resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Observe);
+        assert_eq!(phase(&resolved, "old"), WorkloadPhase::Owner);
+        assert!(conflicts(&resolved, "new"));
     }
 
     #[test]
@@ -469,9 +469,9 @@ mod tests {
         let hpas = Hpas::from([hpa("web", "web", 5)]);
         let policies =
             Policies::from([policy("home", on_hpa("web"), 5), policy("scale", on_scale("web"), 1)]);
-        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        let observed = resolved_with(&policies, &hpas, HpaOwnership::Observe);
         assert!(conflicts(&observed, "scale") && !conflicts(&observed, "home"));
-        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        let replaced = resolved_with(&policies, &hpas, HpaOwnership::Replace);
         assert!(conflicts(&replaced, "home") && !conflicts(&replaced, "scale"));
     }
 
@@ -485,7 +485,7 @@ mod tests {
         for home in [Some(previewed), Some(stalled), None] {
             let mut policies = Policies::from([policy("scale", on_scale("web"), 1)]);
             policies.extend(home.map(|spec| policy("home", spec, 5)));
-            let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+            let observed = resolved_with(&policies, &hpas, HpaOwnership::Observe);
             assert!(conflicts(&observed, "scale"), "{policies:?}");
             assert!(!policies.contains_key(&ObjectKey::new("shop", "home")) || !conflicts(&observed, "home"));
         }
@@ -497,8 +497,8 @@ mod tests {
             let mut old = on_scale("web");
             old["mode"] = json!(mode);
             let policies = Policies::from([policy("old", old, 1), policy("new", on_scale("web"), 2)]);
-            let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
-            assert_eq!(conflicts(&survey, "new"), kept, "{mode}");
+            let resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Observe);
+            assert_eq!(conflicts(&resolved, "new"), kept, "{mode}");
         }
     }
 
@@ -508,17 +508,17 @@ mod tests {
         let mut spec = on_hpa("web");
         spec["fallback"] = json!({"replicas": "3"});
         let policies = Policies::from([policy("home", spec, 5)]);
-        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        let observed = resolved_with(&policies, &hpas, HpaOwnership::Observe);
         assert!(matches!(phase(&observed, "home"), WorkloadPhase::Stalled(reasons::HPA_NOT_OWNED, _)));
-        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        let replaced = resolved_with(&policies, &hpas, HpaOwnership::Replace);
         assert_eq!(phase(&replaced, "home"), WorkloadPhase::Owner);
     }
 
     #[test]
     fn a_policy_of_an_hpa_that_is_not_there_says_so() {
         let policies = Policies::from([policy("home", on_hpa("web"), 5)]);
-        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
-        assert!(matches!(phase(&survey, "home"), WorkloadPhase::Stalled(reasons::HPA_NOT_FOUND, _)));
+        let resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Replace);
+        assert!(matches!(phase(&resolved, "home"), WorkloadPhase::Stalled(reasons::HPA_NOT_FOUND, _)));
     }
 
     #[test]
@@ -527,14 +527,14 @@ mod tests {
         spec["metrics"] = json!([{"type": "Prometheus", "prometheus": {"source": "main", "query": "sum(queue)",
             "target": {"type": "AverageValue", "averageValue": "5"}}}]);
         let policies = Policies::from([policy("p", spec, 5)]);
-        let survey = surveyed(&policies, &Hpas::new(), HpaOwnership::Observe);
-        let workload = &survey.workloads[&ObjectKey::new("shop", "p")];
+        let resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Observe);
+        let workload = &resolved.workloads[&ObjectKey::new("shop", "p")];
         assert_eq!(workload.spec.metrics[0].type_, "External");
         assert_eq!(workload.queries[0].as_ref().map(|query| query.source.as_str()), Some("main"));
     }
 
-    fn message(survey: &Survey, name: &str) -> String {
-        match phase(survey, name) {
+    fn message(resolved: &ResolvedWorkloads, name: &str) -> String {
+        match phase(resolved, name) {
             WorkloadPhase::Conflict(message) | WorkloadPhase::Stalled(_, message) => message,
             other => panic!("{name} is {other:?}"),
         }
@@ -548,17 +548,17 @@ mod tests {
             policy("home", on_hpa("new"), 5),
             policy("home-of-other", on_hpa("other"), 5),
         ]);
-        let observed = surveyed(&policies, &hpas, HpaOwnership::Observe);
+        let observed = resolved_with(&policies, &hpas, HpaOwnership::Observe);
         let of_scale = message(&observed, "scale");
         assert!(
             of_scale.contains("HorizontalPodAutoscaler shop/new: while workloads.hpaOwnership is Observe")
         );
         assert!(!of_scale.contains("which is older"), "{of_scale}");
         assert!(message(&observed, "home-of-other").contains("runs both HorizontalPodAutoscalers"));
-        let replaced = surveyed(&policies, &hpas, HpaOwnership::Replace);
+        let replaced = resolved_with(&policies, &hpas, HpaOwnership::Replace);
         assert!(message(&replaced, "home").contains("ScalingPolicy shop/scale, which is older"));
         let policies = Policies::from([policy("a", on_scale("web"), 1), policy("b", on_scale("web"), 1)]);
-        let replaced = surveyed(&policies, &Hpas::new(), HpaOwnership::Replace);
+        let replaced = resolved_with(&policies, &Hpas::new(), HpaOwnership::Replace);
         assert!(message(&replaced, "b").contains("comes first by name"));
     }
 
@@ -571,7 +571,11 @@ mod tests {
             policy("c", on_scale("c"), 2),
         ]);
         let within = |max_policies_per_namespace| {
-            survey(&policies, &hpas, &ValidatedWorkloads { max_policies_per_namespace, ..Default::default() })
+            resolve(
+                &policies,
+                &hpas,
+                &ValidatedWorkloads { max_policies_per_namespace, ..Default::default() },
+            )
         };
         let two = within(2);
         assert!(matches!(phase(&two, "a"), WorkloadPhase::Stalled(reasons::TOO_MANY_POLICIES, _)));

@@ -6,15 +6,15 @@ use headroom_core::scale_in::{Replica, ScaleIn};
 use tracing::debug;
 
 use super::evaluate::Dependencies;
-use super::last::Look;
+use super::last::EvaluationInput;
 use crate::actuate::deletion_costs::CostError;
 use headroom_api::ScaleInChoice;
 
 /// The pods of which some go, where the decision lowers the replicas and the operator is to choose. The pods of a StatefulSet
 /// go by their numbers.
-pub(super) fn wanted(look: &Look, decision: &Decision, choice: ScaleInChoice) -> Option<ScaleIn> {
+pub(super) fn wanted(input: &EvaluationInput, decision: &Decision, choice: ScaleInChoice) -> Option<ScaleIn> {
     let rescale = decision.rescale.as_ref().filter(|rescale| rescale.to < rescale.from)?;
-    let target = look.workload.target.as_ref().filter(|target| &*target.kind != "StatefulSet")?;
+    let target = input.workload.target.as_ref().filter(|target| &*target.kind != "StatefulSet")?;
     if choice == ScaleInChoice::ByReplicaSet {
         return None;
     }
@@ -25,7 +25,7 @@ pub(super) fn wanted(look: &Look, decision: &Decision, choice: ScaleInChoice) ->
         ready: pod.phase == PodPhase::Running && pod.ready.is_some_and(|ready| ready.ready == Some(true)),
         cost: pod.deletion_cost,
     };
-    let replicas = look.pods.iter().map(|pod| &**pod).filter(active).map(replica).collect();
+    let replicas = input.pods.iter().map(|pod| &**pod).filter(active).map(replica).collect();
     let to = usize::try_from(rescale.to).unwrap_or(0);
     Some(ScaleIn { namespace: target.namespace.clone(), replicas, to })
 }

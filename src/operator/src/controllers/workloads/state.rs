@@ -1,4 +1,4 @@
-//! What the loop holds of one workload between two looks at it: its memory, and what was last written. Pure.
+//! What the loop holds of one workload between two evaluations of it: its memory, and what was last written. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(super) struct State {
     pub left_out: Vec<String>,
     /// Its version.
     pub resource_version: String,
-    /// When it was last written.
+    /// Time at which it was last written.
     pub written_at: Option<Instant>,
     /// What the status of the HPA says or would say, with its times of transition.
     pub reported: HpaStatus,
@@ -49,7 +49,7 @@ pub(super) struct State {
     pub size: Option<SizeWritten>,
     /// Reasons of the warnings of the last reconcile: each is reported once, until it has been gone.
     pub warned: BTreeSet<&'static str>,
-    /// How the last look went; none before one.
+    /// How the last evaluation went; none before one.
     pub last: Option<Last>,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct HpaWritten {
     pub generation: i64,
     /// Its version.
     pub resource_version: String,
-    /// When.
+    /// Time.
     pub at: Instant,
 }
 
@@ -71,7 +71,7 @@ pub(super) struct HpaWritten {
 pub(super) struct SizeWritten {
     /// The version that the write gave the workload.
     pub resource_version: String,
-    /// How many replicas.
+    /// Number of replicas.
     pub replicas: i32,
 }
 
@@ -98,7 +98,7 @@ impl State {
         }
         remembered.last_scale_at = remembered.last_scale_at.filter(|at| *at <= latest);
         for decision in remembered.decisions.iter_mut().filter(|decision| decision.outcome == IN_PROGRESS) {
-            // Whether the write came through shows at the next look; the memory counts it as done.
+            // Whether the write came through shows at the next evaluation; the memory counts it as done.
             UNKNOWN.clone_into(&mut decision.outcome);
         }
         let (stored, left_out) = stored_of(policy);
@@ -123,7 +123,7 @@ impl State {
     }
 
     /// Takes up a later version of the policy: an edit of its spec leaves the status as it is; a status that is not the one
-    /// last written is somebody else's, a leader's before us that the first look did not show, and is what is remembered.
+    /// last written is somebody else's, a leader's before us that the first evaluation did not show, and is what is remembered.
     pub(super) fn adopt(&mut self, seen: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
         if !newer(&seen.resource_version, &self.resource_version) {
             return;
@@ -225,7 +225,7 @@ impl State {
         });
     }
 
-    /// Until when nothing is written because of a contest, if that is later than `now`.
+    /// Time until which nothing is written because of a contest, if that is later than `now`.
     #[must_use]
     pub(super) fn held_until(&self, now: UnixTime) -> Option<UnixTime> {
         let until = self.memory.contest.as_ref().map(|contest| UnixTime::from_jiff(contest.hold_until.0));
