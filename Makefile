@@ -69,6 +69,8 @@ lint: ## Formatting and clippy, every warning an error.
 	# As the README's first command builds it: without the cloud.
 	cargo clippy --locked --no-default-features -- --deny warnings
 	cargo clippy $(MUTANTS_TOOL) --all-targets -- --deny warnings
+	# A link in the documentation that leads nowhere.
+	RUSTDOCFLAGS="--deny warnings" cargo doc $(CARGO_FLAGS) --no-deps
 	# A patch that no longer applies is an incident that is no longer tried.
 	HEADROOM_INCIDENTS=target/incidents-check hack/incidents.sh --check
 

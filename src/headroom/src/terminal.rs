@@ -58,7 +58,7 @@ pub fn print(text: &str) -> io::Result<()> {
 /// The same for text with our own colours.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_coloured(text: &str) -> io::Result<()> {
     write(&mut io::stdout().lock(), &coloured(text))
 }
@@ -66,7 +66,7 @@ pub fn print_coloured(text: &str) -> io::Result<()> {
 /// Writes what the program itself has generated, such as definitions and completion scripts, without a change.
 ///
 /// # Errors
-/// As [`print`].
+/// As [`print()`].
 pub fn print_generated(text: &[u8]) -> io::Result<()> {
     match io::stdout().lock().write_all(text) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
