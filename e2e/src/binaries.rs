@@ -29,7 +29,7 @@ pub fn aws_simulator() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/aws/build.sh"))
 }
 
-/// The folder with `bin/externalgrpc-server`: upstream's KWOK provider behind upstream's wrapper.
+/// The folder with `bin/externalgrpc-server`: upstream's KWOK provider behind upstream's wrapper; and `bin/expander-server`.
 ///
 /// Builds it when the cache has none: about 4 minutes on 2 cores, milliseconds afterwards.
 pub fn external_grpc_server() -> Result<PathBuf> {

@@ -226,6 +226,13 @@ impl ControlPlane {
         Ok(api.get(pool).await?.data["status"].clone())
     }
 
+    /// `status` of the ClusterScalingPolicy.
+    pub async fn policy_status(&self) -> Result<Value> {
+        let policy = identity("headroom.dev/v1alpha1", "ClusterScalingPolicy", "default");
+        let (api, _) = self.api_for(&policy).await?;
+        Ok(api.get("default").await?.data["status"].clone())
+    }
+
     /// A condition of a NodePool by type; an error with all of them when it has none of this type.
     pub async fn pool_condition(&self, pool: &str, condition: &str) -> Result<Value> {
         let conditions = self.pool_status(pool).await?["conditions"].clone();

@@ -29,6 +29,7 @@ pub mod burst;
 pub mod cluster;
 pub mod cluster_api;
 pub mod control_plane;
+pub mod expander;
 pub mod external_grpc;
 pub mod fixtures;
 pub mod harness;

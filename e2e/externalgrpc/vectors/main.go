@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider/externalgrpc/protos"
+	expander "k8s.io/autoscaler/cluster-autoscaler/expander/grpcplugin/protos"
 )
 
 func show(name string, message proto.Message) {
@@ -58,4 +59,65 @@ func main() {
 		MaxNodeProvisionTime:             &metav1.Duration{Duration: 15 * time.Minute},
 		IgnoreDaemonSetsUtilization:      true,
 	}})
+	show("BestOptions", question())
+}
+
+// A question of expander `grpc` about one pod with every field that is sent.
+func question() proto.Message {
+	selector := func(value string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{"app": value}}
+	}
+	amounts := v1.ResourceList{
+		v1.ResourceCPU: resource.MustParse("4"), v1.ResourceMemory: resource.MustParse("16Gi"), v1.ResourcePods: resource.MustParse("110"),
+	}
+	yes, priority := true, int32(7)
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "web-1", Namespace: "default", UID: "uid-1", Labels: map[string]string{"app": "web"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "ReplicaSet", Name: "web", UID: "rs-1", Controller: &yes}},
+		},
+		Spec: v1.PodSpec{
+			Volumes: []v1.Volume{{Name: "data", VolumeSource: v1.VolumeSource{
+				PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: "data"},
+			}}},
+			Containers: []v1.Container{{
+				Name:  "sum",
+				Ports: []v1.ContainerPort{{HostPort: 8080, ContainerPort: 8080, Protocol: v1.ProtocolTCP}},
+				Resources: v1.ResourceRequirements{Requests: v1.ResourceList{
+					v1.ResourceCPU: resource.MustParse("1500m"), v1.ResourceMemory: resource.MustParse("2Gi"),
+					"example.com/gpu": resource.MustParse("1"),
+				}},
+			}},
+			NodeSelector: map[string]string{"disk": "ssd"},
+			Affinity: &v1.Affinity{
+				NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{
+					NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchExpressions: []v1.NodeSelectorRequirement{
+						{Key: "zone", Operator: v1.NodeSelectorOpIn, Values: []string{"a", "b"}},
+					}}},
+				}},
+				PodAffinity: &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+					{LabelSelector: selector("db"), TopologyKey: "zone"},
+				}},
+				PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{
+					{LabelSelector: selector("web"), TopologyKey: "host"},
+				}},
+			},
+			SchedulerName: "default-scheduler",
+			Tolerations:   []v1.Toleration{{Key: "only", Operator: v1.TolerationOpEqual, Value: "x", Effect: v1.TaintEffectNoSchedule}},
+			Priority:      &priority,
+			TopologySpreadConstraints: []v1.TopologySpreadConstraint{{
+				MaxSkew: 2, TopologyKey: "zone", WhenUnsatisfiable: v1.DoNotSchedule, LabelSelector: selector("web"),
+			}},
+		},
+		Status: v1.PodStatus{Phase: v1.PodPending},
+	}
+	node := &v1.Node{
+		ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"disk": "ssd"}},
+		Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: "only", Value: "x", Effect: v1.TaintEffectNoSchedule}}},
+		Status:     v1.NodeStatus{Capacity: amounts, Allocatable: amounts},
+	}
+	return &expander.BestOptionsRequest{
+		Options: []*expander.Option{{NodeGroupId: "a", NodeCount: 2, Debug: "web", Pod: []*v1.Pod{pod}}},
+		NodeMap: map[string]*v1.Node{"a": node},
+	}
 }

@@ -53,8 +53,9 @@ mod etcd_restored_from_a_backup;
 #[cfg(test)]
 mod every_kind_with_a_scale;
 #[cfg(test)]
-mod explain_page_is_true;
+mod expander_grpc;
 #[cfg(test)]
+mod explain_page_is_true;
 mod external_grpc;
 #[cfg(test)]
 mod foreign_scheduler_buys_nothing;

@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity};
+use super::external_grpc::{ADDRESS_PATTERN, ExternalGrpcTls};
 
 /// The only name that a ClusterScalingPolicy may have.
 pub const POLICY_NAME: &str = "default";
@@ -178,6 +179,8 @@ pub const MOUNTED_FILE_PATTERN: &str = "^/etc/headroom/metric-sources(/[A-Za-z0-
 /// Purchases and removals of nodes in the whole cluster.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.grpcExpander) == (has(self.expanders) && self.expanders.exists(e, e == 'Grpc'))")
+    .message("expander Grpc and nodes.grpcExpander need each other: add the missing one, or remove the other").field_path(".expanders"))]
 pub struct NodeScaling {
     /// Choice of one pool among those that fit the same pods: each expander keeps the best of what the one before
     /// left; a tie at the end goes to the fewest nodes, then to the first by name. Default: `[LeastWaste]`. At most 5, no two
@@ -187,6 +190,10 @@ pub struct NodeScaling {
     #[x_kube(validation = Rule::new("self.all(e, self.exists_one(o, o == e))")
         .message("nodes.expanders must not repeat an expander: remove the second one"))]
     pub expanders: Vec<Expander>,
+
+    /// The server that expander `Grpc` asks. Default: none; required with expander `Grpc`, and only allowed then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grpc_expander: Option<GrpcExpander>,
 
     /// True if nodes that one pool would get are spread over all pools whose nodes are alike, the smallest first. Alike:
     /// equal capacity but for 1.5 % of memory, 5 % of what is allocatable and free, and equal labels but for zone, name,
@@ -299,6 +306,65 @@ pub enum Expander {
     Priority,
     /// The lowest cost for the same pods, by `price` of the pool.
     Price,
+    /// What the server in `grpcExpander` names; all where it does not answer.
+    Grpc,
+}
+
+/// The server that expander `Grpc` asks: any server of Cluster Autoscaler's expander `grpc`.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.tls) != (has(self.insecure) && self.insecure)")
+    .message("nodes.grpcExpander needs exactly one of tls and insecure: true: add tls"))]
+#[x_kube(validation = Rule::new("!has(self.insecure) || !self.insecure || self.address.matches('^(localhost|127[.][0-9.]+|.::1.):[0-9]+$')")
+    .message("nodes.grpcExpander.insecure is for a server of the operator's own pod, at localhost, 127.0.0.1 or [::1]: use tls for others").field_path(".insecure"))]
+pub struct GrpcExpander {
+    /// Address of the server, host and port, such as `chooser.example:7000`; IPv6 addresses in brackets. Required.
+    #[schemars(length(min = 3, max = 260), regex(pattern = ADDRESS_PATTERN))]
+    pub address: String,
+
+    /// Encryption and authentication of the connection. Default: none; required unless `insecure` is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ExternalGrpcTls>,
+
+    /// True to connect without encryption, which is for a server in the operator's own pod. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insecure: Option<bool>,
+
+    /// Deadline of a question. Without an answer the rest of `expanders` decides. Default: `5s`. Range: 1s to 30s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Duration>,
+
+    /// Meaning of an answer that names no option. `Veto`: nothing is bought, and the server is asked again 30 s later.
+    /// `Ignore`: the rest of `expanders` decides. Default: `Veto`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "EmptyAnswer")]
+    pub on_empty: Option<EmptyAnswer>,
+
+    /// Pods of each option. `Send`: the server gets their names, labels, requests and scheduling rules. `Omit`: it gets
+    /// groups, numbers and nodes alone. Default: `Send`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ExpanderPods")]
+    pub pods: Option<ExpanderPods>,
+}
+
+/// Meaning of an answer that names no option.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum EmptyAnswer {
+    /// Nothing is bought.
+    #[default]
+    Veto,
+    /// The rest of the chain decides.
+    Ignore,
+}
+
+/// Use of pods in questions to the server of expander `Grpc`.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ExpanderPods {
+    /// The server gets them.
+    #[default]
+    Send,
+    /// They stay in the cluster.
+    Omit,
 }
 
 /// The CapacityBuffers for which room is kept.

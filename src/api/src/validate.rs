@@ -24,7 +24,8 @@ pub use cluster_api::{ValidatedClusterApi, ValidatedMachineGroup};
 pub use devices::{ValidatedAttribute, ValidatedDevices};
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};
 pub use policy::{
-    ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, ValidatedRequests, validate_policy,
+    ValidatedExpander, ValidatedHealthGate, ValidatedPolicy, ValidatedRemovals, ValidatedRequests,
+    validate_policy,
 };
 pub use pool::{
     ValidatedBackoff, ValidatedDrain, ValidatedPool, ValidatedRepair, ValidatedRotation, ValidatedScaleDown,

@@ -2,6 +2,8 @@
 //! decides nothing.
 
 pub mod history;
+pub mod question;
 pub mod scale_in;
 pub mod scheduling;
+pub mod similarity;
 pub mod world;

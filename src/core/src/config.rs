@@ -9,6 +9,7 @@ use crate::scheduling::constraints::Taint;
 use crate::scheduling::devices::Slice;
 use crate::time::{Seconds, UnixTime};
 use crate::window::Window;
+pub use crate::world::expander::EmptyAnswer;
 use crate::world::node::ConditionStatus;
 use crate::world::template::NodeTemplate;
 
@@ -281,6 +282,9 @@ pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 pub struct ClusterSettings {
     /// The expander chain; each narrows, the last tie is broken by name. Default least-waste.
     pub expanders: Vec<Expander>,
+    /// What an answer of the server of expander `Grpc` without options means. Default: a veto.
+    #[serde(skip_serializing_if = "EmptyAnswer::is_veto")]
+    pub empty_answer: EmptyAnswer,
     /// Most nodes in the cluster, foreign ones included; `None` for no limit.
     pub max_nodes: Option<u32>,
     /// Most cpu in milli-cores in the cluster.
@@ -343,6 +347,8 @@ pub enum Expander {
     Price,
     /// By a hash of the option: chance without a random generator.
     Random,
+    /// By a server of Cluster Autoscaler's protocol, which the operator asks between two plans.
+    Grpc,
 }
 
 impl Default for ScaleUp {
@@ -422,6 +428,7 @@ impl Default for ClusterSettings {
     fn default() -> Self {
         Self {
             expanders: vec![Expander::LeastWaste],
+            empty_answer: EmptyAnswer::Veto,
             max_nodes: None,
             max_cpu_milli: None,
             max_memory_bytes: None,

@@ -11,7 +11,7 @@ pub mod snapshot;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use headroom_cluster::{history, scale_in, scheduling, world};
+pub use headroom_cluster::{history, question, scale_in, scheduling, world};
 pub use headroom_pods as pods;
 pub use headroom_values::{
     deletion_cost, go_values, known, labels, printable, quantity, reason, resources, text, time, window,

@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use crate::history::{History, Victim};
 use crate::labels::ObjectKey;
+use crate::question::Question;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::IntentId;
@@ -28,6 +29,12 @@ pub struct Plan {
     /// Nodes that get or lose the soft taint of those that go next.
     #[serde(skip_serializing_if = "CandidateTaints::is_empty")]
     pub candidate_taints: CandidateTaints,
+    /// What the server of expander `Grpc` is asked; `None` where nothing is open. The pods of its options wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub question: Option<Question>,
+    /// Keys of the questions whose answers this plan was made with, in order of use.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub answers_used: Vec<Arc<str>>,
 }
 
 /// Nodes whose soft taint ([`crate::world::node::CANDIDATE_TAINT`]) is to change; few at a time.

@@ -17,6 +17,7 @@ mod devices;
 mod devices_leaving;
 mod disruptions;
 mod ending;
+mod expander_grpc;
 mod floods;
 mod followers;
 mod gangs;

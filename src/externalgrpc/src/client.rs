@@ -160,6 +160,21 @@ impl Client {
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
+        self.call_of(SERVICE, rpc, message, deadline).await
+    }
+
+    /// Calls an RPC of the service whose path begins with `service`.
+    pub async fn call_of<Q, A>(
+        &self,
+        service: &'static str,
+        rpc: &'static str,
+        message: Q,
+        deadline: Duration,
+    ) -> Answer<A>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
         let channel = self.channel().await?;
         if REQUEST_BYTES_MAX < message.encoded_len() {
             return Err(CallError::not_sent(format!("{rpc}: the request is larger than 4 MiB")));
@@ -169,7 +184,7 @@ impl Client {
             self.state().channel = None;
             return Err(CallError::not_sent(format!("{rpc}: {}", in_words(&error))));
         }
-        let path = PathAndQuery::try_from(format!("{SERVICE}{rpc}"))
+        let path = PathAndQuery::try_from(format!("{service}{rpc}"))
             .map_err(|error| CallError::not_sent(error.to_string()))?;
         let mut request = Request::new(message);
         request.set_timeout(deadline);

@@ -3,6 +3,7 @@
 
 pub mod calls;
 mod client;
+pub mod expander;
 mod group;
 mod memory;
 mod options;

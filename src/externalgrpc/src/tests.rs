@@ -1,5 +1,6 @@
 //! Rows of the failure table over a scripted server: what is bought, what is deleted, what core reads.
 
+mod expander;
 mod faults;
 mod server;
 mod suite;

@@ -2,6 +2,7 @@
 //! with words, and nothing panics. `src/faults/tests/faults/hostile` damages the examples by chance, `src/fuzz` by coverage.
 
 mod answers;
+mod expander;
 mod external_grpc;
 mod files;
 mod metrics;
@@ -218,6 +219,11 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
             b"\x00\x01\x02\x08\x0a\x10\x12\x1a\x20\x2a\x40\x7f\xff",
             external_grpc::answers,
         ),
+    },
+    FuzzTarget {
+        name: "expander",
+        sane: expander::sane,
+        reader: Reader::Bytes(b"\x00\x01\x02\x08\x0a\x10\x12\x1a\x22\x2a\x7f\xff", expander::answer),
     },
     FuzzTarget { name: "plans", sane: plans::sane, reader: Reader::World(plans::plans) },
 ];

@@ -31,6 +31,7 @@ use headroom_operator::report::Metrics;
 use headroom_operator::report::otlp::TraceSink;
 use headroom_provider::CloudProvider;
 use headroom_provider::clouds::Clouds;
+use headroom_provider::expander::AskExpander;
 use headroom_provider::kube_nodes::KubeNodes;
 use headroom_provider::kwok::{self, Kwok};
 
@@ -104,6 +105,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         }),
         feed: Arc::new(observed),
         provider: providers(&config, &work, &host, &guard)?,
+        expander: expander(&host),
         work,
         lease_api: lease_api.clone(),
         lease: lease.clone(),
@@ -203,6 +205,17 @@ fn with_aws(clouds: Clouds, _: &Arc<Host>, _: &Guard) -> Clouds {
 fn with_external_grpc(clouds: Clouds, host: &Arc<Host>, guard: &Guard) -> Clouds {
     let groups = headroom_externalgrpc::ExternalGrpc::new(host.clone(), Arc::new(guard.clone()));
     clouds.with(headroom_provider::external_grpc::Settings::KIND, Arc::new(groups))
+}
+
+#[cfg(feature = "external-grpc")]
+#[allow(clippy::unnecessary_wraps, reason = "builds without the feature have none")]
+fn expander(host: &Arc<Host>) -> Option<Arc<dyn AskExpander>> {
+    Some(Arc::new(headroom_externalgrpc::expander::Expander::new(host.clone())))
+}
+
+#[cfg(not(feature = "external-grpc"))]
+fn expander(_: &Arc<Host>) -> Option<Arc<dyn AskExpander>> {
+    None
 }
 
 #[cfg(not(feature = "external-grpc"))]

@@ -177,6 +177,7 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         | Delta::DeviceKindMissing(_)
         | Delta::BuffersOfOthers(_)
         | Delta::RequestsOfOthers(_)
+        | Delta::ExpanderAnswered(_)
         | Delta::ListStarted(_)
         | Delta::ListEnded(_) => return None,
     })
@@ -237,6 +238,7 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::DeviceKindMissing(_)
         | Delta::BuffersOfOthers(_)
         | Delta::RequestsOfOthers(_)
+        | Delta::ExpanderAnswered(_)
         | Delta::ListStarted(_) => Urgency::NextTick,
     }
 }

@@ -3,6 +3,7 @@
 pub mod aws;
 pub mod clouds;
 pub mod cluster_api;
+pub mod expander;
 pub mod external_grpc;
 pub mod gate;
 pub mod kube_nodes;

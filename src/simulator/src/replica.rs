@@ -136,6 +136,8 @@ impl Life {
                 None => paced,
             },
             provider,
+            // A simulation asks no server of the world: the rest of the chain decides.
+            expander: None,
             work,
             lease_api: Api::namespaced(lease_client, NAMESPACE),
             lease: LeaseOptions {

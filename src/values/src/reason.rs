@@ -102,6 +102,9 @@ reasons! {
     /// Another pool was chosen for the pod.
     AnotherPoolChosen,
 
+    /// The server of expander Grpc rejected all pools that could take the pod; it is asked again half a minute later.
+    ExpanderVetoed,
+
     // === why a pool cannot grow ===
     /// The pool is at maxNodes.
     MaxNodesReached,
@@ -169,6 +172,9 @@ reasons! {
     GangNotFound,
     /// The pods of its namespace, or for a node those of all nodes that may go, took all the work that one plan may spend on them; a later plan gets to it.
     WorkLimitReached,
+
+    /// The server of expander Grpc has been asked which pool takes the pod, and has not answered yet.
+    WaitsForExpander,
 
     // === why a CapacityBuffer has not all its room ===
     /// The buffer's spec cannot be used: the message names the field and what to write.

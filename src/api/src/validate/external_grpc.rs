@@ -112,7 +112,7 @@ pub(super) fn read(check: &mut Checker, written: &ExternalGrpcProvider) -> Valid
 }
 
 /// A duration with its default and range in seconds.
-fn timeout(
+pub(super) fn timeout(
     check: &mut Checker,
     written: Option<&common::Duration>,
     (default, min, max): (u64, u64, u64),
@@ -125,7 +125,7 @@ fn timeout(
     length.clamp(min, max)
 }
 
-fn is_address(address: &str) -> bool {
+pub(super) fn is_address(address: &str) -> bool {
     let Some((host, port)) = address.rsplit_once(':') else { return false };
     let bare = host.strip_prefix('[').map_or(Some(host), |rest| rest.strip_suffix(']'));
     let host_is_usable = bare.is_some_and(|host| {
@@ -135,7 +135,7 @@ fn is_address(address: &str) -> bool {
     host_is_usable && brackets_where_needed && port.parse::<u16>().is_ok_and(|port| 0 < port)
 }
 
-fn check_tls(check: &mut Checker, tls: &ExternalGrpcTls, path: &str) {
+pub(super) fn check_tls(check: &mut Checker, tls: &ExternalGrpcTls, path: &str) {
     let ExternalGrpcTls { ca_file, cert_file, key_file, server_name: _ } = tls;
     check.require(
         cert_file.is_some() == key_file.is_some(),

@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use headroom_core::config::DEFAULT_SCHEDULER;
 
+use super::external_grpc::{check_tls, is_address, timeout};
 use super::workloads::{self, ValidatedWorkloads};
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::cluster_scaling_policy::{
-    Anticipation, BufferService, ClusterScalingPolicySpec, Expander, HealthGate, NodeScaling,
-    ProvisioningRequests, Removals, RequestClass, VoluntaryDisruption,
+    Anticipation, BufferService, ClusterScalingPolicySpec, EmptyAnswer, Expander, ExpanderPods, GrpcExpander,
+    HealthGate, NodeScaling, ProvisioningRequests, Removals, RequestClass, VoluntaryDisruption,
 };
+use crate::external_grpc::ExternalGrpcTls;
 
 /// Settings of all pools together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ValidatedPolicy {
     /// Choice of one pool among several; at least one, no two alike.
     pub expanders: Vec<Expander>,
+    /// The server that expander `Grpc` asks; there is one exactly if the chain has it.
+    pub grpc_expander: Option<ValidatedExpander>,
     /// True if pools whose nodes are alike are balanced.
     pub balance_similar_pools: bool,
     /// Ceilings on the sum over all nodes.
@@ -42,6 +46,21 @@ pub struct ValidatedPolicy {
     pub provisioning_requests: ValidatedRequests,
     /// Scaling of workloads.
     pub workloads: ValidatedWorkloads,
+}
+
+/// The server that expander `Grpc` asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedExpander {
+    /// Host and port.
+    pub address: String,
+    /// Encryption; plaintext if none, on loopback only.
+    pub tls: Option<ExternalGrpcTls>,
+    /// Deadline of a question, 1 to 30 s.
+    pub timeout: Duration,
+    /// Meaning of an answer without options.
+    pub empty_answer: EmptyAnswer,
+    /// True if the server gets the pods of options.
+    pub sends_pods: bool,
 }
 
 /// Health below which the cluster is not scaled: more unready nodes than both numbers allow.
@@ -85,6 +104,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     // Without `..`: a new field that nobody reads here must not compile.
     let NodeScaling {
         expanders,
+        grpc_expander,
         balance_similar_pools,
         limits,
         health,
@@ -101,6 +121,12 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     let workloads = workloads::read_workloads(&mut check, &workloads.clone().unwrap_or_default());
     let names: Vec<String> = expanders.iter().map(|expander| format!("{expander:?}")).collect();
     check.unique(names.iter().map(String::as_str), "spec.nodes.expanders");
+    check.require(
+        expanders.contains(&Expander::Grpc) == grpc_expander.is_some(),
+        "spec.nodes.expanders",
+        "has Grpc without spec.nodes.grpcExpander, or the other way round",
+        "add the missing one, or remove the other",
+    );
     let immediate_schedulers = immediate_schedulers.unwrap_or_else(|| vec![DEFAULT_SCHEDULER.to_owned()]);
     let schedulers = "spec.nodes.immediateSchedulers";
     check.unique(immediate_schedulers.iter().map(String::as_str), schedulers);
@@ -145,6 +171,7 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     let max_pods_per_namespace = check.count(max_pods_per_namespace, 2000, (0, 50_000), of_namespace);
     let policy = ValidatedPolicy {
         expanders: if expanders.is_empty() { vec![Expander::LeastWaste] } else { expanders },
+        grpc_expander: grpc_expander.map(|written| read_expander(&mut check, &written)),
         balance_similar_pools: balance_similar_pools.unwrap_or(false),
         limits,
         health,
@@ -165,6 +192,41 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
         workloads,
     };
     check.finish(policy)
+}
+
+fn read_expander(check: &mut Checker, written: &GrpcExpander) -> ValidatedExpander {
+    let GrpcExpander { address, tls, insecure, timeout: deadline, on_empty, pods } = written;
+    let path = "spec.nodes.grpcExpander";
+    check.require(
+        is_address(address),
+        &format!("{path}.address"),
+        "is not host:port",
+        "write a host and a port, such as chooser.example:7000",
+    );
+    let insecure = insecure.unwrap_or(false);
+    check.require(tls.is_some() != insecure, path, "needs exactly one of tls and insecure: true", "add tls");
+    check.require(
+        !insecure || is_loopback(address),
+        &format!("{path}.insecure"),
+        "is true for a server outside of the operator's own pod",
+        "use tls, or a server at localhost",
+    );
+    if let Some(tls) = tls {
+        check_tls(check, tls, &format!("{path}.tls"));
+    }
+    ValidatedExpander {
+        address: address.clone(),
+        tls: tls.clone(),
+        timeout: timeout(check, deadline.as_ref(), (5, 1, 30), &format!("{path}.timeout")),
+        empty_answer: on_empty.unwrap_or_default(),
+        sends_pods: pods.unwrap_or_default() == ExpanderPods::Send,
+    }
+}
+
+/// True if the host of an address is the machine itself.
+fn is_loopback(address: &str) -> bool {
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host).trim_matches(['[', ']']);
+    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 fn read_requests(check: &mut Checker, requests: ProvisioningRequests) -> ValidatedRequests {
@@ -224,6 +286,7 @@ mod tests {
     fn an_absent_policy_means_the_documented_defaults() {
         let expected = ValidatedPolicy {
             expanders: vec![Expander::LeastWaste],
+            grpc_expander: None,
             balance_similar_pools: false,
             limits: ValidatedLimits::default(),
             health: ValidatedHealthGate { max_unready_percent: 45, ok_unready_count: 3 },
@@ -277,6 +340,46 @@ mod tests {
         for wrong in ["[a, a]", "['']"] {
             let refused = check(&format!("{{immediateSchedulers: {wrong}}}")).unwrap_err();
             assert!(refused[0].starts_with("spec.nodes.immediateSchedulers"), "{wrong}: {refused:?}");
+        }
+    }
+
+    #[test]
+    fn server_of_expander_grpc_is_read_with_its_defaults() {
+        let tls = "tls: {caFile: /etc/headroom/external-grpc/chooser/ca.crt}";
+        let policy = check(&format!(
+            "{{expanders: [Grpc], grpcExpander: {{address: 'chooser.example:7000', {tls}}}}}"
+        ));
+        let expander = policy.unwrap().grpc_expander.expect("a server");
+        assert_eq!((expander.timeout, expander.empty_answer), (Duration::from_secs(5), EmptyAnswer::Veto));
+        assert!(expander.sends_pods);
+        let local =
+            "{expanders: [Grpc], grpcExpander: {address: 'localhost:7000', insecure: true, pods: Omit}}";
+        assert!(!check(local).unwrap().grpc_expander.expect("a server").sends_pods);
+    }
+
+    #[test]
+    fn wrong_field_of_expander_grpc_is_named() {
+        let tls = "tls: {caFile: /etc/headroom/external-grpc/c/ca.crt}";
+        let cases = [
+            ("{expanders: [Grpc]}".to_owned(), "expanders"),
+            (format!("{{grpcExpander: {{address: 'a:1', {tls}}}}}"), "expanders"),
+            (format!("{{expanders: [Grpc], grpcExpander: {{address: a, {tls}}}}}"), "grpcExpander.address"),
+            ("{expanders: [Grpc], grpcExpander: {address: 'a:1'}}".to_owned(), "grpcExpander"),
+            (
+                "{expanders: [Grpc], grpcExpander: {address: 'a:1', insecure: true}}".to_owned(),
+                "grpcExpander.insecure",
+            ),
+            (
+                format!("{{expanders: [Grpc], grpcExpander: {{address: 'a:1', timeout: 31s, {tls}}}}}"),
+                "grpcExpander.timeout",
+            ),
+            (
+                "{expanders: [Grpc], grpcExpander: {address: 'a:1', tls: {caFile: /tmp/ca.crt}}}".to_owned(),
+                "grpcExpander.tls.caFile",
+            ),
+        ];
+        for (nodes, field) in cases {
+            assert_eq!(check(&nodes).unwrap_err(), [format!("spec.nodes.{field}")], "{nodes}");
         }
     }
 

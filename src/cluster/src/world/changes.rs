@@ -120,6 +120,7 @@ impl World {
                 self.requests.objects.remove(&key);
             }
             Delta::RequestsOfOthers(keys) => self.requests.of_others = keys,
+            Delta::ExpanderAnswered(answers) => self.expander = *answers,
             Delta::BuffersOfOthers(keys) => self.standby.of_others = keys,
             Delta::CapacityQuotaApplied(quota) => {
                 self.capacity_quotas.insert(quota.name.clone(), *quota);

@@ -6,6 +6,7 @@ pub mod capacity_quota;
 mod changes;
 pub mod devices;
 pub mod digest;
+pub mod expander;
 pub mod gang;
 pub mod interner;
 pub mod listing;
@@ -33,6 +34,7 @@ pub use canonical::Canonical;
 use capacity_quota::CapacityQuota;
 use devices::{DeviceKind, DeviceObject, Devices};
 use digest::{Badge, NodeDigest};
+use expander::ExpanderAnswers;
 use gang::{Gang, GangKind, Gangs};
 use headroom_values::known::Known;
 use headroom_values::labels::{Labels, ObjectKey};
@@ -132,6 +134,8 @@ pub enum Delta {
     QuotaDeleted(ObjectKey),
     /// The ProvisioningRequests that another controller writes, all of them.
     RequestsOfOthers(BTreeSet<ObjectKey>),
+    /// What the server of expander `Grpc` has answered, all of it.
+    ExpanderAnswered(Box<ExpanderAnswers>),
     /// A ProvisioningRequest is new or has changed.
     RequestApplied(Box<ProvisioningRequest>),
     /// A ProvisioningRequest is gone.
@@ -277,6 +281,7 @@ pub struct World {
     twins: BTreeSet<NodeId>,
     sweeps: BTreeMap<Kind, Sweep>,
     revision: u64,
+    expander: ExpanderAnswers,
     sent_away: sent_away::SentAway,
 }
 
@@ -297,6 +302,12 @@ impl World {
     #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// What the server of expander `Grpc` has answered.
+    #[must_use]
+    pub fn expander(&self) -> &ExpanderAnswers {
+        &self.expander
     }
 
     /// The pod of a live id.

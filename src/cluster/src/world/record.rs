@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::buffer::{CapacityBuffer, Quota, Standby, Template};
 use super::capacity_quota::CapacityQuota;
 use super::devices::DevicesRecord;
+use super::expander::ExpanderAnswers;
 use super::gang::{Gang, GangKind};
 use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
@@ -34,6 +35,9 @@ pub struct WorldRecord {
     /// Increases of which a call was under way, by pool and intent.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub asking: BTreeSet<(Arc<str>, IntentId)>,
+    /// What the server of expander `Grpc` has answered; absent where it was not asked.
+    #[serde(skip_serializing_if = "ExpanderAnswers::is_blank")]
+    pub expander: ExpanderAnswers,
     /// What pods and templates share, each once; the others name it by its place here.
     pub classes: Vec<Arc<PodClass>>,
     /// The controllers that own pods, each once; pods name them by their place here.
@@ -301,6 +305,7 @@ impl WorldRecord {
             stale: freshness.stale,
             nodes_silent_for: freshness.nodes_silent_for,
             asking: freshness.asking.clone(),
+            expander: world.expander.clone(),
             nodes: world.nodes().map(|(_, node, _)| node.clone()).collect(),
             pods,
             controllers,
@@ -443,6 +448,7 @@ impl WorldRecord {
         let quotas = self.capacity_quotas.iter();
         deltas.extend(quotas.map(|quota| Delta::CapacityQuotaApplied(Box::new(quota.clone()))));
         deltas.push(Delta::RequestsOfOthers(self.requests_of_others.clone()));
+        deltas.push(Delta::ExpanderAnswered(Box::new(self.expander.clone())));
         // A list that names nothing says that the kind is there.
         for kind in &self.gang_kinds {
             deltas.push(Delta::ListStarted(Kind::Gang(*kind)));

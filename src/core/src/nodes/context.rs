@@ -10,6 +10,7 @@ use crate::nodes::devices::{self, published};
 use crate::nodes::interruption;
 use crate::nodes::scale_down::utilization::TERMINATING_EXTRA;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
+use crate::nodes::scale_up::expander::consultation::Consultation;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::cluster_state::{ClusterState, Stage};
 use crate::nodes::state::daemons::Daemons;
@@ -122,6 +123,8 @@ pub struct Context<'w> {
     pub purchases: Purchases,
     /// Capacity of upcoming nodes and of those bought so far, which no node of the world shows.
     pub unseen_capacity: Resources,
+    /// What the server of expander `Grpc` is asked, and has answered.
+    pub expander: Consultation,
     /// What was set aside.
     pub quarantine: &'w Quarantine,
     /// What is being worked on.
@@ -203,6 +206,7 @@ impl<'w> Context<'w> {
             candidate_taints: CandidateTaints::default(),
             purchases: BTreeMap::new(),
             unseen_capacity: Resources::default(),
+            expander: Consultation::default(),
             quarantine,
             part,
             planned: Vec::new(),
@@ -362,6 +366,8 @@ impl<'w> Context<'w> {
             next_history: self.next,
             wake_at: self.wake.earliest(),
             candidate_taints: self.candidate_taints,
+            question: self.expander.question,
+            answers_used: self.expander.used,
         }
     }
 

@@ -73,6 +73,7 @@ fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced
     let full = scale_up::rooms(ctx, pool, &capacity).into_iter().find(|room| room.nodes == 0);
     match full {
         Some(room) => room.limit,
+        None if let Some(reason) = ctx.expander.reason_of([class]) => Limit::new(reason, reason.doc()),
         None => {
             let most = ctx.config.cluster.max_nodes_per_scale_up;
             Limit::new(Reason::PoolLimitReached, format!("one plan adds at most {most} nodes to a group"))

@@ -17,6 +17,7 @@ use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
 };
 use crate::world::buffer::BufferSource;
+use crate::world::expander::ExpanderAnswer;
 use crate::world::gang::GangRef;
 use crate::world::node::Node;
 use crate::world::pod::{Owner, PodClass};
@@ -414,8 +415,33 @@ impl<'a> Hider<'a> {
     }
 }
 
+/// The answers of the server of expander `Grpc` that the plan of this snapshot uses, in order of use.
+fn answers_used(snapshot: &Snapshot) -> Vec<ExpanderAnswer> {
+    let known = &snapshot.world.expander.answers;
+    if known.is_empty() {
+        return Vec::new();
+    }
+    let used = snapshot.replay().map(|plan| plan.answers_used).unwrap_or_default();
+    used.iter().filter_map(|key| known.get(key).cloned()).collect()
+}
+
+/// Puts answers under the keys that their questions have now: names go into these.
+fn rename_questions(snapshot: &mut Snapshot, answers: Vec<ExpanderAnswer>) {
+    let mut silence = std::mem::take(&mut snapshot.world.expander).silence;
+    for answer in answers {
+        let open = snapshot.replay().ok().and_then(|plan| plan.question);
+        let Some(question) = open else { break };
+        snapshot.world.expander.answers.insert(question.key, answer);
+    }
+    if let Some(silence) = &mut silence {
+        silence.message = HIDDEN.into();
+    }
+    snapshot.world.expander.silence = silence;
+}
+
 /// Hides the names of `snapshot`.
 pub fn hide(snapshot: &mut Snapshot, hider: &Hider<'_>) {
+    let answers = answers_used(snapshot);
     for pool in &mut snapshot.config.pools {
         pool.uid = hider.name(&pool.uid);
         if let Some(template) = &mut pool.template {
@@ -433,4 +459,5 @@ pub fn hide(snapshot: &mut Snapshot, hider: &Hider<'_>) {
     if let Some(record) = &mut snapshot.replicas {
         hider.replicas(record);
     }
+    rename_questions(snapshot, answers);
 }

@@ -13,7 +13,7 @@ use crate::wire::{
 
 const VECTORS: &str = include_str!("vectors.txt");
 
-fn bytes(name: &str) -> Vec<u8> {
+pub(super) fn bytes(name: &str) -> Vec<u8> {
     let line = VECTORS.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).expect(name);
     let digits = line.as_bytes().chunks(2).map(|pair| std::str::from_utf8(pair).expect("ASCII"));
     digits.map(|pair| u8::from_str_radix(pair, 16).expect("hex")).collect()

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::config::{
-    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, Expander, GroupScaling, Mode, Policy,
-    Pool, RepairRule, RequestSettings, Rotation, ScaleDown, ScaleUp, Schedule,
+    Budget, Ceiling, ClusterSettings, Config, Consolidation, Drain, EmptyAnswer, Expander, GroupScaling,
+    Mode, Policy, Pool, RepairRule, RequestSettings, Rotation, ScaleDown, ScaleUp, Schedule,
 };
 use headroom_core::labels::Labels;
 use headroom_core::reason::Reason;
@@ -25,6 +25,7 @@ use headroom_api::validate::{
 };
 use headroom_api::{ClusterScalingPolicySpec, NodePool, NodePoolSpec, cluster_scaling_policy, node_pool};
 use headroom_observe::{Policies, PolicyObject};
+use headroom_provider::expander::ExpanderSettings;
 use headroom_provider::{CloudSettings, NodeShape, PoolAtProvider, ProviderSettings};
 
 /// The only name a ClusterScalingPolicy may have.
@@ -39,6 +40,8 @@ pub struct Settings {
     pub config: Config,
     /// Valid pools as their providers know them.
     pub providers: BTreeMap<Arc<str>, PoolAtProvider>,
+    /// Server of expander `Grpc`; `None` where the chain does not have it.
+    pub expander: Option<ExpanderSettings>,
     /// Reason why pools cannot be used, in words for a condition.
     pub invalid_pools: BTreeMap<Arc<str>, String>,
     /// True if the whole operator only looks on: pools that say Apply are previewed.
@@ -52,6 +55,7 @@ impl Default for Settings {
         Self {
             config: Config { epoch: 0, pools: Vec::new(), cluster: ClusterSettings::default() },
             providers: BTreeMap::new(),
+            expander: None,
             invalid_pools: BTreeMap::new(),
             preview: false,
             invalid_policy: None,
@@ -84,8 +88,11 @@ impl Settings {
         }
         self.invalid_policy = None;
         match policies.clusters.get(POLICY_NAME).map(valid_policy) {
-            None => self.config.cluster = ClusterSettings::default(),
-            Some(Ok(policy)) => self.config.cluster = cluster(&policy),
+            None => (self.config.cluster, self.expander) = (ClusterSettings::default(), None),
+            Some(Ok(policy)) => {
+                self.config.cluster = cluster(&policy);
+                self.expander = policy.grpc_expander.as_ref().map(ExpanderSettings::from);
+            }
             Some(Err(why)) => self.invalid_policy = Some(why),
         }
     }
@@ -311,6 +318,7 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
     // Without `..`: a new field that nobody hands on must not compile.
     let ValidatedPolicy {
         expanders,
+        grpc_expander,
         balance_similar_pools,
         limits,
         health,
@@ -328,6 +336,10 @@ fn cluster(policy: &ValidatedPolicy) -> ClusterSettings {
     } = policy;
     ClusterSettings {
         expanders: expanders.iter().copied().map(expander).collect(),
+        empty_answer: match grpc_expander.as_ref().map(|server| server.empty_answer) {
+            Some(cluster_scaling_policy::EmptyAnswer::Ignore) => EmptyAnswer::Ignore,
+            Some(cluster_scaling_policy::EmptyAnswer::Veto) | None => EmptyAnswer::Veto,
+        },
         balance_similar_pools: *balance_similar_pools,
         max_nodes: limits.nodes,
         max_cpu_milli: limits.cpu_milli,
@@ -372,6 +384,7 @@ fn expander(written: cluster_scaling_policy::Expander) -> Expander {
         Written::MostPods => Expander::MostPods,
         Written::Priority => Expander::Priority,
         Written::Price => Expander::Price,
+        Written::Grpc => Expander::Grpc,
     }
 }
 

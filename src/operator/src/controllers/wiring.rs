@@ -20,6 +20,7 @@ use crate::report::{KubeSink, Metrics};
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, KubeFeed};
 use headroom_provider::CloudProvider;
+use headroom_provider::expander::AskExpander;
 
 /// What a replica stands on.
 pub struct ReplicaDependencies {
@@ -37,6 +38,8 @@ pub struct ReplicaDependencies {
     pub feed: Arc<dyn Feed>,
     /// The clouds.
     pub provider: Arc<dyn CloudProvider>,
+    /// Asks the server of expander `Grpc`; none where this build or this run cannot.
+    pub expander: Option<Arc<dyn AskExpander>>,
     /// Becomes true when the replica is to stop.
     pub stop: watch::Receiver<bool>,
     /// What the loop says of itself.
@@ -72,6 +75,7 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         lease,
         feed,
         provider,
+        expander,
         stop,
         health,
         metrics,
@@ -110,6 +114,7 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         feed,
         sink: Arc::new(KubeSink::new(work.clone())),
         provider: provider.clone(),
+        expander,
         executor: Executor::new(KubeActions::new(work), provider, host.clone()),
         host,
         guard,

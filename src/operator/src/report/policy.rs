@@ -146,6 +146,7 @@ fn row(verdict: &PodVerdict, old: &[UnplacedPods], now: UnixTime) -> UnplacedPod
 fn distance(reason: Reason) -> u8 {
     match reason {
         Reason::BackingOff
+        | Reason::ExpanderVetoed
         | Reason::ProviderUnknown
         | Reason::PoolUnhealthy
         | Reason::JournalFull

@@ -20,6 +20,7 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::config::Expander;
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey as CoreKey;
 use headroom_core::scheduling::node_affinity::selects;
@@ -65,6 +66,12 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<InitialState, reco
     initial_state
         .policies
         .push((Kind::ClusterScalingPolicy, pools::cluster_policy(&snapshot.config.cluster)));
+    if snapshot.config.cluster.expanders.contains(&Expander::Grpc) {
+        initial_state.notes.push(
+            "expander Grpc is left out: a simulation asks no server, the rest of the chain decides"
+                .to_owned(),
+        );
+    }
     let world = &snapshot.world;
     let unready = world.nodes.iter().filter(|node| node.ready != Readiness::Ready).count();
     if unready > 0 {

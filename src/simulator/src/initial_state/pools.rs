@@ -107,9 +107,10 @@ fn repair_rule(rule: &RepairRule) -> Value {
 pub(super) fn cluster_policy(cluster: &ClusterSettings) -> Value {
     let milli = |amount: Option<i64>| amount.map(|milli| format!("{milli}m"));
     let bytes = |amount: Option<i64>| amount.map(|bytes| bytes.to_string());
-    // Chance is for the golden vectors; no field has it.
+    // Chance is for the golden vectors; no field has it. And a simulation has no server to ask.
+    let no_field = [Expander::Random, Expander::Grpc];
     let expanders: Vec<Expander> =
-        cluster.expanders.iter().copied().filter(|each| *each != Expander::Random).collect();
+        cluster.expanders.iter().copied().filter(|each| !no_field.contains(each)).collect();
     pruned(json!({
         "apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
         "metadata": {"name": "default"},

@@ -138,6 +138,7 @@ impl Reason {
             | Self::Conflict
             | Self::Internal => Actor::You,
             Self::BackingOff
+            | Self::ExpanderVetoed
             | Self::ProviderUnknown
             | Self::PoolUnhealthy
             | Self::LaunchFailed
@@ -156,6 +157,7 @@ impl Reason {
             | Self::WaitingForNodes
             | Self::WaitsForRequest
             | Self::WorkLimitReached
+            | Self::WaitsForExpander
             | Self::NotUnneededLongEnough
             | Self::NotUnreadyLongEnough
             | Self::InCooldown

@@ -173,6 +173,8 @@ impl Stage {
         if class.is_some_and(|class| ctx.snapshot.shares.is_cut(class)) && unplaced != 0 {
             let message = "a plan has only so much time for the buffers of a namespace; the next one goes on";
             request.verdict.fault = Some(BufferFault::new(Reason::WorkLimitReached, message));
+        } else if let Some(reason) = ctx.expander.reason_of(class).filter(|_| unplaced != 0) {
+            request.verdict.fault = Some(BufferFault::new(reason, reason.doc()));
         } else if unplaced != 0 && self.explained < EXPLAINED_MAX {
             self.explained += 1;
             request.verdict.pools = explain::answers(ctx).remove(&0).unwrap_or_default();

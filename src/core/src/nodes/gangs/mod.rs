@@ -70,8 +70,9 @@ fn choose(ctx: &mut Context<'_>, units: &mut [Unit], all: &Demand, base: &crate:
         }
         let groups: Vec<PodGroup> =
             all.groups.iter().filter(|group| is_of(ctx, group, unit)).cloned().collect();
+        let classes: Vec<ClassIx> = groups.iter().map(|group| group.class).collect();
         if !trial::fits(ctx, unit, groups) {
-            unit.verdict.reason = Some(Reason::GangDoesNotFit);
+            unit.verdict.reason = ctx.expander.reason_of(classes).or(Some(Reason::GangDoesNotFit));
         }
     }
 }

@@ -72,10 +72,19 @@ impl Stage {
             return self.hold(ctx, unmet, groups);
         }
         let begin = Begin::of(ctx, self);
-        let found = self.find(ctx, unmet, groups.clone());
         // Before the request is stored as taken, nothing is bought for it.
         let may_buy = unmet.service == Service::Atomic && unmet.state == State::Open;
+        ctx.expander.is_muted = !may_buy;
+        let found = self.find(ctx, unmet, groups.clone());
+        ctx.expander.is_muted = false;
+        let waits = ctx.expander.reason_of(groups.iter().map(|group| group.class));
         match found {
+            Found::Short(_) if let Some(reason) = waits => {
+                begin.take_back(ctx, self);
+                ctx.demand.groups.clear();
+                unmet.verdict.answer = RequestAnswer::Waits;
+                unmet.verdict.fault = Some(BufferFault::new(reason, reason.doc()));
+            }
             Found::Ready => unmet.verdict.answer = RequestAnswer::Granted,
             Found::Coming(0) => unmet.wait("its pods have room, some of it on nodes that are on their way"),
             Found::Coming(nodes) if may_buy => {

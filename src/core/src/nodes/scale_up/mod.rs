@@ -18,9 +18,10 @@ pub(in crate::nodes) mod new_domains;
 pub mod placement;
 pub(in crate::nodes) mod serve;
 pub(in crate::nodes) mod similar_pools;
-pub mod similarity;
 pub(in crate::nodes) mod spare;
 pub mod unbound;
+
+pub use headroom_cluster::similarity;
 
 pub use bounds::{barrier, new_capacity, rooms};
 pub use serve::{enforce_min, journal, note_pods, serve, serve_all};

@@ -33,9 +33,12 @@ pub(crate) fn hold_back(ctx: &mut Context<'_>, wanted: &Demand, base: &Purchases
     }
     for domain in new_domains(ctx) {
         let (purchases, before) = (ctx.purchases.clone(), worth(ctx));
+        let consultation = ctx.expander.clone();
         let held = serve_without(ctx, &domain, wanted, base);
         spare::place_anew(ctx, wanted);
-        if bought_in(ctx, &domain).is_empty() && worth(ctx) < before {
+        // Nobody is asked about a trial, and it decides nothing where somebody would be.
+        let asked = ctx.expander.waiting != consultation.waiting;
+        if !asked && bought_in(ctx, &domain).is_empty() && worth(ctx) < before {
             for at in held {
                 let group = &mut ctx.demand.groups[at];
                 if !group.pods.is_empty() {
@@ -45,7 +48,7 @@ pub(crate) fn hold_back(ctx: &mut Context<'_>, wanted: &Demand, base: &Purchases
             }
             return true;
         }
-        ctx.purchases = purchases;
+        (ctx.purchases, ctx.expander) = (purchases, consultation);
         spare::place_anew(ctx, wanted);
     }
     false

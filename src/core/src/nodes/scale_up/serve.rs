@@ -15,7 +15,7 @@ use crate::nodes::scale_up::anticipation;
 use crate::nodes::scale_up::balance::{self, Size};
 use crate::nodes::scale_up::bounds::{new_capacity, room, whole_barrier};
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
-use crate::nodes::scale_up::expander::{self, Offer};
+use crate::nodes::scale_up::expander::{self, Offer, consultation};
 use crate::nodes::scale_up::followers::{self, Held};
 use crate::nodes::scale_up::limits;
 use crate::nodes::scale_up::new_domains;
@@ -87,6 +87,7 @@ pub fn serve_all(ctx: &mut Context<'_>) {
         ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
     set_aside_cut(ctx);
+    set_aside_asked(ctx);
     note_pods(ctx);
 }
 
@@ -115,6 +116,21 @@ fn serve_wanted(ctx: &mut Context<'_>, all: Demand) -> Demand {
         ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
     all
+}
+
+/// Pods about which the server of expander `Grpc` has been asked are no demand before it has answered. Those that it
+/// rejected are: they stay without a node, and that is reported.
+fn set_aside_asked(ctx: &mut Context<'_>) {
+    if ctx.expander.waiting.is_empty() {
+        return;
+    }
+    for group in &mut ctx.demand.groups {
+        let asked = ctx.expander.waiting.get(&group.class) == Some(&Reason::WaitsForExpander);
+        if asked && !group.pods.is_empty() {
+            let skipped = group.set_aside(0, Reason::WaitsForExpander, ctx.world);
+            ctx.demand.skipped.push(skipped);
+        }
+    }
 }
 
 /// Pods for which the search ended early are no demand of this plan: whether they have a place is not known.
@@ -152,7 +168,18 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
         }
         let options = options(ctx, mode);
         let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
-        let Some(best) = expander::choose(&offers, &ctx.config.cluster.expanders) else { break };
+        let chain = &ctx.config.cluster.expanders;
+        let choice =
+            expander::choose_asking(&offers, chain, |left| consultation::narrow(ctx, mode, &options, left));
+        let best = match choice {
+            Ok(Some(best)) => best,
+            Ok(None) => break,
+            Err(held) => {
+                consultation::hold_back(ctx, &options, &held);
+                continue;
+            }
+        };
+        ctx.expander.chosen(&options[best].pool);
         let shares = if ctx.config.cluster.balance_similar_pools {
             similar_pools::shares(ctx, &options, best)
         } else {
@@ -162,9 +189,10 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
     }
 }
 
-/// True if pods of the group have no place, and it is certain that none is left for them.
+/// True if pods of the group have no place, it is certain that none is left for them, and no answer is waited for.
 fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
-    !group.pods.is_empty() && !ctx.snapshot.shares.is_cut(group.class)
+    let waits = ctx.expander.waiting.contains_key(&group.class);
+    !group.pods.is_empty() && !waits && !ctx.snapshot.shares.is_cut(group.class)
 }
 
 /// What one pool could do.
@@ -442,7 +470,10 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
             () if 0 < purchase.pods && purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
             () => Reason::PodsUnschedulable,
         };
-        let message = message(ctx, &purchase, reason, state.bounds.min);
+        let mut message = message(ctx, &purchase, reason, state.bounds.min);
+        if let Some(note) = ctx.expander.notes.get(&pool_name).filter(|_| purchase.for_min < purchase.nodes) {
+            message = format!("{message}; {note}").into();
+        }
         let own = group.state.and_then(|state| state.options.as_deref());
         let timeout = GroupSettings::new(state.pool, own).provision_timeout();
         let controllers: Vec<Arc<str>> = ctx

@@ -93,9 +93,12 @@ fn try_without(ctx: &mut Context<'_>, wanted: &Demand, fewer: &Counts) -> bool {
 
 /// True if nothing more would be bought for the pods that are left.
 fn is_settled(ctx: &mut Context<'_>) -> bool {
-    let bought = ctx.purchased_total();
+    let (bought, consultation) = (ctx.purchased_total(), ctx.expander.clone());
     scale_up::serve(ctx, Mode::Apply);
-    ctx.purchased_total() == bought
+    // What is asked about a trial is not asked; and what waits for an answer may be bought.
+    let asked = ctx.expander.waiting != consultation.waiting;
+    ctx.expander = consultation;
+    ctx.purchased_total() == bought && !asked
 }
 
 /// Places all pods on what is there, on its way or bought so far, as the next plan will.

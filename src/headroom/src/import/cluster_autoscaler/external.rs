@@ -15,7 +15,7 @@ use crate::import::output::Draft;
 /// The word of `--cloud-provider`.
 pub(super) const WORD: &str = "externalgrpc";
 /// Where the operator's certificates lie.
-const FOLDER: &str = "/etc/headroom/external-grpc/cluster-autoscaler";
+pub(super) const FOLDER: &str = "/etc/headroom/external-grpc/cluster-autoscaler";
 /// Flags that Cluster Autoscaler does not pass to a server.
 const UNUSED: [&str; 2] = ["nodes", "node-group-auto-discovery"];
 

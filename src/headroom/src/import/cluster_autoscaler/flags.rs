@@ -123,8 +123,8 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("async-node-groups", Switch, NoEffect("groups are made by others, never by the operator")),
     // Growing.
     flag("expander", Text, Shapes("nodes.expanders")),
-    flag("grpc-expander-cert", Text, NoEffect("there is no gRPC expander")),
-    flag("grpc-expander-url", Text, NoEffect("there is no gRPC expander")),
+    flag("grpc-expander-cert", Text, Shapes("nodes.grpcExpander.tls.caFile")),
+    flag("grpc-expander-url", Text, Shapes("nodes.grpcExpander.address")),
     flag("estimator", Text, NoEffect("there is one estimator, binpacking")),
     flag("max-node-provision-time", Time, Pool("scaleUp.provisionTimeout")),
     flag("max-node-startup-time", Time, Pool("scaleUp.startupTimeout")),

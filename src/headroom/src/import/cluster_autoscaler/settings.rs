@@ -22,6 +22,8 @@ pub(super) struct Settings {
     pub keep_unready: Option<String>,
     /// The flag that caps the whole cluster, if any.
     pub max_nodes: Option<u32>,
+    /// True if the expanders have `grpc`, and its server is named.
+    pub asks_server: bool,
 }
 
 /// The largest limits that Cluster Autoscaler has by default: no limits.
@@ -37,6 +39,7 @@ pub(super) fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
         balance: false,
         keep_unready: None,
         max_nodes: None,
+        asks_server: by_grpc(line) && line.last("grpc-expander-url").is_some(),
     };
     let (mut comments, mut unknown) = (Vec::new(), Vec::new());
     for (index, given) in line.flags.iter().enumerate() {
@@ -61,6 +64,7 @@ pub(super) fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
             Err(error) => left_out.push(format!("{error:#}")),
         }
     }
+    comments.extend(grpc_expander(&mut settings, line));
     comments.sort();
     unknown.extend(comments);
     for word in &line.words {
@@ -95,7 +99,7 @@ fn shape(settings: &mut Settings, given: &Given, words: &str) -> anyhow::Result<
             policy.set("nodes.balanceSimilarPools", settings.balance, &flag);
             settings.balance.then(|| format!("{flag}: {words}."))
         }
-        "expander" => expanders(policy, given)?,
+        "expander" => expanders(settings, given)?,
         "bypassed-scheduler-names" => {
             let names = given.value.split(',').map(str::trim).filter(|name| !name.is_empty());
             names.for_each(|name| policy.push("nodes.immediateSchedulers", name, &flag));
@@ -128,14 +132,51 @@ fn shape(settings: &mut Settings, given: &Given, words: &str) -> anyhow::Result<
         }
         // Read where the pools are made, which say what became of them.
         "nodes" | "node-group-auto-discovery" => None,
+        // Read together, when all flags have been.
+        "grpc-expander-url" | "grpc-expander-cert" => None,
         "cloud-provider" => Some(format!("{flag}: provider.type AWS.")),
         _ => Some(format!("{flag}: {words}.")),
     };
     Ok(comment)
 }
 
-fn expanders(policy: &mut Draft, given: &Given) -> anyhow::Result<Option<String>> {
+/// True if the expanders have `grpc`.
+fn by_grpc(line: &CommandLine) -> bool {
+    line.last("expander").is_some_and(|names| names.split(',').any(|name| name.trim() == "grpc"))
+}
+
+/// The server of expander `grpc`; the comments that are due above the policy.
+fn grpc_expander(settings: &mut Settings, line: &CommandLine) -> Vec<String> {
+    let of_server = ["grpc-expander-url", "grpc-expander-cert"];
+    let given = line.flags.iter().filter(|given| of_server.contains(&given.name.as_str()));
+    let flags: Vec<String> = given.map(Given::written).collect();
+    if !settings.asks_server {
+        let unused = |flag: String| format!("{flag}: no effect here: there is no --expander=grpc.");
+        return flags.into_iter().map(unused).collect();
+    }
+    let policy = &mut settings.policy;
+    let url = line.last("grpc-expander-url").unwrap_or_default();
+    let address = url.rsplit_once('/').map_or(url, |(_, address)| address);
+    policy.set("nodes.grpcExpander.address", address, &format!("--grpc-expander-url={url}"));
+    let path = line.last("grpc-expander-cert").unwrap_or("ca.crt");
+    let file = path.rsplit('/').next().unwrap_or_default();
+    let ca = format!("{}/{file}", super::external::FOLDER);
+    policy.set("nodes.grpcExpander.tls.caFile", ca, &format!("--grpc-expander-cert={path}"));
+    vec![
+        format!(
+            "--grpc-expander-cert={path}: put the file into a Secret named cluster-autoscaler in the operator's \
+             namespace, and set provider.externalGrpc.secrets: [cluster-autoscaler] of the chart."
+        ),
+        format!(
+            "--grpc-expander-url={url}: an option is a pool. Its server gets the id of the pool's group where the pool \
+             has one group, and the pool's name where it has several."
+        ),
+    ]
+}
+
+fn expanders(settings: &mut Settings, given: &Given) -> anyhow::Result<Option<String>> {
     let flag = given.written();
+    let (policy, asks_server) = (&mut settings.policy, settings.asks_server);
     let mut left_out = Vec::new();
     for name in given.value.split(',').map(str::trim).filter(|name| !name.is_empty()) {
         let ours = match name {
@@ -148,8 +189,9 @@ fn expanders(policy: &mut Draft, given: &Given) -> anyhow::Result<Option<String>
                 left_out.push("random: ties are broken by name, so that the same state gives the same plan");
                 continue;
             }
+            "grpc" if asks_server => "Grpc",
             "grpc" => {
-                left_out.push("grpc: there is no gRPC expander; see the priority and price of pools");
+                left_out.push("grpc: left out, since there is no --grpc-expander-url");
                 continue;
             }
             other => anyhow::bail!("{flag}: there is no expander {other}"),

@@ -200,6 +200,33 @@ fn a_server_of_externalgrpc_becomes_a_pool_of_all_its_groups() {
 }
 
 #[test]
+fn the_server_of_expander_grpc_is_converted_with_its_certificate() {
+    let convert = |flags: &[&str]| {
+        let all = [flags, &["--nodes=1:3:base"]].concat();
+        convert_now(&[deployment(&all)]).unwrap()
+    };
+    let url = "--grpc-expander-url=dns:///chooser.example:7000";
+    let text =
+        convert(&["--expander=priority,grpc,least-waste", url, "--grpc-expander-cert=/certs/chooser.crt"]);
+    for line in [
+        "- Grpc",
+        "address: chooser.example:7000",
+        "caFile: /etc/headroom/external-grpc/cluster-autoscaler/chooser.crt",
+        "provider.externalGrpc.secrets: [cluster-autoscaler]",
+    ] {
+        assert!(text.contains(line), "{line} is missing:\n{text}");
+    }
+    let text = convert(&["--expander=grpc,least-waste"]);
+    assert!(text.contains("grpc: left out, since there is no --grpc-expander-url"), "{text}");
+    assert!(!text.contains("- Grpc") && text.contains("- LeastWaste"), "{text}");
+    let text = convert(&["--expander=least-waste", url]);
+    assert!(
+        text.contains("no effect here: there is no --expander=grpc") && !text.contains("grpcExpander:"),
+        "{text}"
+    );
+}
+
+#[test]
 fn an_external_server_without_its_configuration_is_an_error() {
     let error = convert_now(&[deployment(&["--cloud-provider=externalgrpc", "--cloud-config=/c/x.yaml"])]);
     assert!(error.unwrap_err().to_string().contains("--cloud-config=/c/x.yaml"));

@@ -4,6 +4,7 @@ mod acting;
 mod buffers;
 mod candidates;
 mod capacity_quotas;
+mod consulting;
 mod live;
 mod reporting;
 mod requests;
@@ -44,6 +45,7 @@ use headroom_api::NodePoolStatus;
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, Policies};
 use headroom_provider::CloudProvider;
+use headroom_provider::expander::AskExpander;
 
 /// Everything outside that the loop touches.
 #[derive(Clone)]
@@ -58,6 +60,8 @@ pub struct Ports {
     pub sink: Arc<dyn StatusSink>,
     /// The clouds.
     pub provider: Arc<dyn CloudProvider>,
+    /// Asks the server of expander `Grpc`, if that is possible here.
+    pub expander: Option<Arc<dyn AskExpander>>,
     /// Who carries out steps.
     pub executor: Executor,
     /// Who leads.
@@ -138,6 +142,7 @@ pub struct NodeLoop {
     /// Pools whose provider does not answer, as logged.
     silence: Silence,
     in_flight: InFlight,
+    consulting: consulting::Consulting,
     finished: mpsc::UnboundedReceiver<Finished>,
     finish: mpsc::UnboundedSender<Finished>,
     outcomes: Vec<Outcome>,
@@ -179,6 +184,7 @@ impl NodeLoop {
             unread: LogThrottle::default(),
             silence: Silence::default(),
             in_flight: InFlight::default(),
+            consulting: consulting::Consulting::new(),
             finished,
             finish,
             outcomes: Vec::new(),
@@ -236,6 +242,7 @@ impl NodeLoop {
             statuses = self.statuses(&plan, now);
         }
         self.begin_steps(&plan, &journalled, now);
+        self.consult(&plan);
         let at_rest = plan.steps.is_empty() && self.in_flight.is_empty() && self.history == plan.next_history;
         self.history = plan.next_history.clone();
         self.trace((began_at, planned_at));
@@ -283,6 +290,7 @@ impl NodeLoop {
             _ = self.ports.stop.changed() => false,
             _ = self.ports.leadership.changed() => false,
             Some(finished) = self.finished.recv() => { self.note(finished); false }
+            Some(reply) = self.consulting.replies.recv() => { self.note_reply(reply); false }
             () = feed.notified() => true,
             () = health.inspection.asked() => false,
             () = health.scale_ins.asked() => {
@@ -313,6 +321,7 @@ impl NodeLoop {
     }
 
     fn plan(&mut self, now: UnixTime) -> Plan {
+        self.forget_answers(now);
         self.meet_pools();
         self.meet_buffers();
         self.meet_requests();

@@ -1,5 +1,6 @@
 //! How one offer is chosen among several: a chain of expanders, each narrowing. It counts nothing itself.
 
+pub mod consultation;
 pub mod least_nodes;
 pub mod least_waste;
 pub mod most_pods;
@@ -10,6 +11,7 @@ pub mod random;
 use std::sync::Arc;
 
 use crate::config::Expander;
+use crate::reason::Reason;
 use crate::resources::Resources;
 
 /// What one pool could do: so many new nodes for so many pods.
@@ -38,17 +40,57 @@ pub struct Offer {
 /// Offers without nodes or pods are left out. Differs from upstream: an expander that would leave none has no say
 /// (`price` where no offer has one), because pods must not wait for a number; and what the chain leaves is narrowed to
 /// the fewest nodes before the name decides, because each node costs a kubelet and its DaemonSets.
+///
+/// Expander `Grpc` leaves all: [`choose_asking`] is the one that asks.
 #[must_use]
 pub fn choose(offers: &[Offer], chain: &[Expander]) -> Option<usize> {
+    choose_asking(offers, chain, |left| Reply::Keep(left.to_vec())).unwrap_or(None)
+}
+
+/// What is known of the answer of expander `Grpc`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// It leaves these.
+    Keep(Vec<usize>),
+    /// None of these is chosen in this plan.
+    Wait(Held),
+}
+
+/// Offers of which none is chosen in this plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// Indexes of the offers.
+    pub offers: Vec<usize>,
+    /// Why.
+    pub reason: Reason,
+}
+
+/// As [`choose`], with `ask` in the place of expander `Grpc`. It is asked where two or more offers are left.
+///
+/// # Errors
+/// The offers that `ask` lets wait.
+pub fn choose_asking(
+    offers: &[Offer],
+    chain: &[Expander],
+    mut ask: impl FnMut(&[usize]) -> Reply,
+) -> Result<Option<usize>, Held> {
     let mut left: Vec<usize> =
         (0..offers.len()).filter(|index| offers[*index].nodes != 0 && offers[*index].pods != 0).collect();
     for expander in chain {
-        let narrowed = narrow(*expander, offers, &left);
+        let narrowed = match expander {
+            // Source: expander/factory/chain.go: a chain ends at one option.
+            Expander::Grpc if left.len() < 2 => continue,
+            Expander::Grpc => match ask(&left) {
+                Reply::Keep(kept) => kept,
+                Reply::Wait(held) => return Err(held),
+            },
+            _ => narrow(*expander, offers, &left),
+        };
         if !narrowed.is_empty() {
             left = narrowed;
         }
     }
-    least_nodes::narrow(offers, &left).into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name))
+    Ok(least_nodes::narrow(offers, &left).into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name)))
 }
 
 /// The offers that one expander leaves.
@@ -61,6 +103,7 @@ pub fn narrow(expander: Expander, offers: &[Offer], left: &[usize]) -> Vec<usize
         Expander::Priority => priority::narrow(offers, left),
         Expander::Price => price::narrow(offers, left),
         Expander::Random => random::narrow(offers, left),
+        Expander::Grpc => left.to_vec(),
     }
 }
 

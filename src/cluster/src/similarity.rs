@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::resources::Resources;
 use crate::world::node::Node;
+use headroom_values::resources::Resources;
 
 /// Labels that never distinguish groups: place, name, and what kops puts on.
 ///
@@ -166,7 +166,7 @@ fn alike(a: i64, b: i64, ratio: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::labels::Labels;
+    use headroom_values::labels::Labels;
 
     fn node(cpu_milli: i64, memory_bytes: i64, label: (&str, &str)) -> Node {
         let amounts = Resources::new(cpu_milli, memory_bytes).with_pods(110);
