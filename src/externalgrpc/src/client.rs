@@ -164,7 +164,7 @@ impl Client {
     }
 
     /// Calls an RPC of the service whose path begins with `service`.
-    pub async fn call_of<Q, A>(
+    pub(crate) async fn call_of<Q, A>(
         &self,
         service: &'static str,
         rpc: &'static str,
