@@ -274,7 +274,7 @@ fn what_the_answer_bought_is_not_asked_about_again() {
     let open = plan_fresh(&world, &config);
     answered(&mut world, &open, &["small"], NOW);
     let bought = plan_fresh(&world, &config);
-    world.apply(Delta::ExpanderAnswered(Box::new(ExpanderAnswers::default())));
+    world.apply(Delta::ExpanderAnswered(Box::default()));
     let next = plan(&world, &bought.next_history, &config, NOW.plus(Seconds(1)));
     assert_eq!(next.question, None, "the pods have room on nodes that are on their way");
     assert_eq!(increases(&next), increases(&bought), "the same intents, asked for again");

@@ -71,6 +71,19 @@ impl Consulting {
         }
     }
 
+    /// Notes an answer.
+    fn answered(&mut self, key: Arc<str>, clock: Instant) {
+        self.failures = 0;
+        self.logged.over();
+        self.unused.push((key, clock));
+    }
+
+    /// Notes a call without an answer; returns the time in which no other is made.
+    fn failed(&mut self) -> Seconds {
+        self.failures += 1;
+        if FAILURES_MAX <= self.failures { LONG_SILENCE } else { SILENCE }
+    }
+
     /// True if the options change faster than they are answered.
     fn is_outpaced(&mut self, clock: Instant) -> bool {
         self.unused.retain(|(_, at)| clock.saturating_duration_since(*at) < UNUSED_WITHIN);
@@ -114,17 +127,14 @@ impl NodeLoop {
         let mut known = self.world.expander().clone();
         match result {
             Ok(BestOptions { kept, is_empty }) => {
-                self.consulting.failures = 0;
-                self.consulting.logged.over();
                 let options = kept.join(", ");
                 info!(question = %key, options, "the server of expander Grpc has answered");
-                self.consulting.unused.push((key.clone(), self.ports.host.monotonic()));
+                self.consulting.answered(key.clone(), self.ports.host.monotonic());
                 known.silence = None;
                 known.answers.insert(key, ExpanderAnswer { at: now, kept, is_empty });
             }
             Err(problem) => {
-                self.consulting.failures += 1;
-                let length = if FAILURES_MAX <= self.consulting.failures { LONG_SILENCE } else { SILENCE };
+                let length = self.consulting.failed();
                 let message: Arc<str> = cut(&printable::line(&problem), MESSAGE_MAX).into();
                 if self.consulting.logged.due(&message, now) {
                     warn!(problem = %message, "the server of expander Grpc has not answered");
@@ -148,5 +158,42 @@ impl NodeLoop {
         if known != *self.world.expander() {
             self.world.apply(Delta::ExpanderAnswered(Box::new(known)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn third_failure_in_a_row_is_waited_for_longer_and_an_answer_ends_the_row() {
+        let mut consulting = Consulting::new();
+        let silences = [(); 4].map(|()| consulting.failed());
+        assert_eq!(silences, [SILENCE, SILENCE, LONG_SILENCE, LONG_SILENCE]);
+        consulting.answered("a".into(), Instant::now());
+        assert_eq!(consulting.failed(), SILENCE);
+    }
+
+    #[test]
+    fn options_that_change_faster_than_answers_come_are_not_asked_about() {
+        let mut consulting = Consulting::new();
+        let start = Instant::now();
+        for (key, second) in [("a", 0), ("b", 1), ("c", 2)] {
+            assert!(!consulting.is_outpaced(start + Duration::from_secs(second)));
+            consulting.answered(key.into(), start + Duration::from_secs(second));
+        }
+        assert!(consulting.is_outpaced(start + Duration::from_secs(9)));
+        assert!(!consulting.is_outpaced(start + Duration::from_secs(10)), "the first one is long ago");
+    }
+
+    #[test]
+    fn answer_that_a_plan_has_used_shows_that_answers_keep_up() {
+        let mut consulting = Consulting::new();
+        let now = Instant::now();
+        ["a", "b", "c"].into_iter().for_each(|key| consulting.answered(key.into(), now));
+        consulting.used(&["other".into()]);
+        assert!(consulting.is_outpaced(now));
+        consulting.used(&["b".into()]);
+        assert!(!consulting.is_outpaced(now));
     }
 }
