@@ -43,7 +43,7 @@ async fn health_check_that_takes_the_marked_machine_costs_no_other_node() {
 }
 
 /// The node has the condition that its MachineHealthCheck looks for.
-pub async fn breaks(cluster: &ControlPlane, node: &str) -> Result<()> {
+pub(super) async fn breaks(cluster: &ControlPlane, node: &str) -> Result<()> {
     let broken = json!({"status": {"conditions": [{
         "type": "Broken", "status": "True", "reason": "Fuse",
         "lastTransitionTime": jiff::Timestamp::now().to_string(),
@@ -53,7 +53,7 @@ pub async fn breaks(cluster: &ControlPlane, node: &str) -> Result<()> {
 }
 
 /// Waits until the node is gone and there are `count` nodes again.
-pub async fn replaced(cluster: &ControlPlane, node: &str, count: usize) -> Result<()> {
+pub(super) async fn replaced(cluster: &ControlPlane, node: &str, count: usize) -> Result<()> {
     wait::until("another machine is in its place", MINUTES, async || {
         let now = nodes(cluster).await?;
         ensure!(now.len() == count && !now.contains(node), "nodes are {now:?}");

@@ -5,7 +5,7 @@ const VARYING_FIELDS: [&str; 5] =
     ["Creation Timestamp:", "Last Transition Time:", "Resource Version:", "UID:", "Last Scale Up:"];
 
 /// The lines with all that varies replaced, blanks made one. Equal results are the same output to a reader.
-pub fn likeness(printed: &str) -> Vec<String> {
+pub(crate) fn likeness(printed: &str) -> Vec<String> {
     let mut alike = Vec::new();
     let mut in_pods = false;
     for line in printed.lines() {

@@ -91,23 +91,18 @@ fn new_domains(ctx: &Context<'_>) -> BTreeSet<Domain> {
         .map(|spread| spread.topology_key.clone())
         .filter(|key| &**key != HOSTNAME_LABEL)
         .collect();
-    let domain = |node: NodeIx, key: &Arc<str>| -> Option<Domain> {
-        Some((key.clone(), Arc::from(ctx.snapshot.node(node).label(key)?)))
+    let domains = |node: NodeIx| -> Vec<Domain> {
+        let view = ctx.snapshot.node(node);
+        keys.iter().filter_map(|key| Some((key.clone(), Arc::from(view.label(key)?)))).collect()
     };
-    let bought = ctx.planned.iter().filter(|planned| planned.bought);
-    let mut new: BTreeSet<Domain> =
-        bought.flat_map(|planned| keys.iter().filter_map(move |key| domain(planned.node, key))).collect();
+    let bought: BTreeSet<NodeIx> =
+        ctx.planned.iter().filter(|planned| planned.bought).map(|planned| planned.node).collect();
+    let mut new: BTreeSet<Domain> = bought.iter().flat_map(|node| domains(*node)).collect();
     if new.is_empty() || ctx.demand.groups.len() < 2 {
         return BTreeSet::new();
     }
-    let bought: BTreeSet<NodeIx> =
-        ctx.planned.iter().filter(|planned| planned.bought).map(|planned| planned.node).collect();
     for (node, _) in ctx.snapshot.nodes().filter(|(node, _)| !bought.contains(node)) {
-        for key in &keys {
-            if let Some(known) = domain(node, key) {
-                new.remove(&known);
-            }
-        }
+        domains(node).iter().for_each(|known| drop(new.remove(known)));
     }
     new
 }
