@@ -162,6 +162,7 @@ impl NodeLoop {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use super::*;
 
