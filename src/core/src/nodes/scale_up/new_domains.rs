@@ -102,7 +102,8 @@ fn new_domains(ctx: &Context<'_>) -> BTreeSet<Domain> {
         return BTreeSet::new();
     }
     for (node, _) in ctx.snapshot.nodes().filter(|(node, _)| !bought.contains(node)) {
-        domains(node).iter().for_each(|known| drop(new.remove(known)));
+        let known = domains(node);
+        new.retain(|domain| !known.contains(domain));
     }
     new
 }
