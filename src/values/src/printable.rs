@@ -25,7 +25,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
 }
 
 /// JSON whose strings hold none of the characters that [`is_hidden`] names, escaped or not, once it is read: they are
-/// replaced by what [`line`] writes for them. `None` where there is nothing to replace.
+/// replaced by what [`line()`] writes for them. `None` where there is nothing to replace.
 #[must_use]
 pub fn json(text: &str) -> Option<String> {
     let mut scan = JsonScan::default();

@@ -70,7 +70,7 @@ fn of_json_group(group: &Value) -> Found {
 /// # Errors
 /// Always.
 #[cfg(not(feature = "aws"))]
-pub async fn read_live(
+pub(super) async fn read_live(
     _: Option<&str>,
     _: &[String],
     _: &BTreeMap<String, String>,
