@@ -10,7 +10,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(cd "$here/../.." && pwd)
 cache="${HEADROOM_CACHE:-$repo/.cache}/externalgrpc"
 
-key=$(cat "$here"/{go.mod,go.sum,main.go,expander/main.go,build.sh} | sha256sum | cut -c1-16)
+key=$(cat "$here"/{go.mod,go.sum,main.go,expander/main.go,serving/serving.go,build.sh} | sha256sum | cut -c1-16)
 done_folder="$cache/$key"
 
 if [[ -d "$done_folder" ]]; then

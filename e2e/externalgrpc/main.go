@@ -4,12 +4,8 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"flag"
 	"fmt"
-	"log"
-	"net"
 	"os"
 	"path"
 	"strings"
@@ -17,8 +13,8 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"headroom.dev/e2e/externalgrpc/serving"
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider"
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider/externalgrpc/examples/external-grpc-cloud-provider-service/wrapper"
 	"k8s.io/autoscaler/cluster-autoscaler/cloudprovider/externalgrpc/protos"
@@ -29,57 +25,30 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-var (
-	address = flag.String("address", "127.0.0.1:0", "where to serve")
-	cert    = flag.String("cert", "", "certificate; empty: plaintext")
-	key     = flag.String("key", "", "its key")
-	ca      = flag.String("ca", "", "who may have signed a client's certificate")
-	faults  = flag.String("faults", "", "file of faults, read at each call: lines of `<Rpc> lose-answer|lose-call|refuse|delay`")
-)
+var faults = flag.String("faults", "", "file of faults, read at each call: lines of `<Rpc> lose-answer|lose-call|refuse|delay`")
 
 func main() {
 	flag.Parse()
 	// Before anything is asked of the cluster: the port stays the same over a restart, and answers wait for the rest.
-	listener, err := net.Listen("tcp", *address)
-	check(err)
+	listener := serving.Listen()
 	provider := kwokProvider()
-	options := []grpc.ServerOption{grpc.UnaryInterceptor(intercept)}
-	if *cert != "" {
-		options = append(options, grpc.Creds(mutualTLS()))
+	register := func(server *grpc.Server) {
+		protos.RegisterCloudProviderServer(server, wrapper.NewCloudProviderGrpcWrapper(provider))
 	}
-	server := grpc.NewServer(options...)
-	protos.RegisterCloudProviderServer(server, wrapper.NewCloudProviderGrpcWrapper(provider))
-	fmt.Printf("listening on %s\n", listener.Addr())
-	check(server.Serve(listener))
+	serving.Serve(listener, register, grpc.UnaryInterceptor(intercept))
 }
 
 // The provider, with a synced list of Nodes: it reads targets from it.
 func kwokProvider() cloudprovider.CloudProvider {
 	restConfig, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	check(err)
+	serving.Check(err)
 	client, err := kubernetes.NewForConfig(restConfig)
-	check(err)
+	serving.Check(err)
 	factory := informers.NewSharedInformerFactory(client, 0)
 	factory.Core().V1().Nodes().Informer()
 	factory.Start(context.Background().Done())
 	factory.WaitForCacheSync(context.Background().Done())
 	return kwok.BuildKwok(config.AutoscalingOptions{}, cloudprovider.NodeGroupDiscoveryOptions{}, nil, factory)
-}
-
-func mutualTLS() credentials.TransportCredentials {
-	pair, err := tls.LoadX509KeyPair(*cert, *key)
-	check(err)
-	pem, err := os.ReadFile(*ca)
-	check(err)
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(pem) {
-		log.Fatalf("no certificate in %s", *ca)
-	}
-	return credentials.NewTLS(&tls.Config{
-		ClientAuth:   tls.RequireAndVerifyClientCert,
-		Certificates: []tls.Certificate{pair},
-		ClientCAs:    pool,
-	})
 }
 
 // Logs each call, and plays the fault that the file names for it.
@@ -120,10 +89,4 @@ func faultOf(rpc string) string {
 		}
 	}
 	return ""
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

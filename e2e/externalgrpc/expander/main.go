@@ -4,30 +4,20 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"flag"
 	"fmt"
-	"log"
-	"net"
 	"os"
 	"sort"
 	"strings"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
+	"headroom.dev/e2e/externalgrpc/serving"
 	"k8s.io/autoscaler/cluster-autoscaler/expander/grpcplugin/protos"
 )
 
-var (
-	address = flag.String("address", "127.0.0.1:0", "where to serve")
-	cert    = flag.String("cert", "", "certificate; empty: plaintext")
-	key     = flag.String("key", "", "its key")
-	ca      = flag.String("ca", "", "who may have signed a client's certificate; empty: no client certificate is asked for")
-	answers = flag.String("answers", "", "file read at each call: `keep <id>...`, `veto`, `silent`, `refuse` or `strangers`")
-)
+var answers = flag.String("answers", "", "file read at each call: `keep <id>...`, `veto`, `silent`, `refuse` or `strangers`")
 
 type server struct {
 	protos.UnimplementedExpanderServer
@@ -35,33 +25,8 @@ type server struct {
 
 func main() {
 	flag.Parse()
-	listener, err := net.Listen("tcp", *address)
-	check(err)
 	// The limit for requests is that of servers in Go: 4 MiB.
-	options := []grpc.ServerOption{}
-	if *cert != "" {
-		options = append(options, grpc.Creds(encryption()))
-	}
-	serving := grpc.NewServer(options...)
-	protos.RegisterExpanderServer(serving, &server{})
-	fmt.Printf("listening on %s\n", listener.Addr())
-	check(serving.Serve(listener))
-}
-
-func encryption() credentials.TransportCredentials {
-	pair, err := tls.LoadX509KeyPair(*cert, *key)
-	check(err)
-	config := &tls.Config{Certificates: []tls.Certificate{pair}}
-	if *ca != "" {
-		pem, err := os.ReadFile(*ca)
-		check(err)
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(pem) {
-			log.Fatalf("no certificate in %s", *ca)
-		}
-		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, pool
-	}
-	return credentials.NewTLS(config)
+	serving.Serve(serving.Listen(), func(on *grpc.Server) { protos.RegisterExpanderServer(on, &server{}) })
 }
 
 // BestOptions logs what was asked, and answers as the file says.
@@ -119,10 +84,4 @@ func readAnswers() string {
 		return ""
 	}
 	return string(text)
-}
-
-func check(err error) {
-	if err != nil {
-		log.Fatal(err)
-	}
 }

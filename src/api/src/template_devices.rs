@@ -19,7 +19,7 @@ pub struct TemplateDevices {
     #[schemars(length(min = 1, max = 63))]
     pub driver: String,
 
-    /// Name that tells pools of one driver on one node apart. Default: empty, for drivers with one pool a node.
+    /// Name that distinguishes pools of one driver on one node. Default: empty, for drivers with one pool a node.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 63))]
     pub pool: String,

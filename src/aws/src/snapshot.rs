@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::GroupTemplate;
+use headroom_provider::shortage::Shortage;
 use tokio::time::Instant;
 
 use super::activities::{FailedLaunch, Launches};
@@ -61,8 +62,8 @@ pub struct Read {
     pub clock: Instant,
     /// Time since which something has been under way.
     pub busy_since: Option<Instant>,
-    /// Since when it has had fewer instances than its size.
-    pub short_since: Option<UnixTime>,
+    /// Time for which it has had fewer instances than its size.
+    pub shortage: Shortage,
     /// Somebody else's last change of its size.
     pub foreign: Option<ForeignEdit>,
 }
@@ -275,10 +276,9 @@ impl Snapshot {
                 .filter(|edit| at.since(edit.at) <= FOREIGN_EDIT_SHOWN),
         };
         let busy_since = group.in_flight().then(|| before.and_then(|read| read.busy_since).unwrap_or(clock));
-        let short_since =
-            (0 < group.shortage()).then(|| before.and_then(|read| read.short_since).unwrap_or(at));
+        let shortage = before.map(|read| read.shortage).unwrap_or_default().after(group.shortage(), at);
         let name = group.name.clone();
-        self.groups.insert(name, Read { group, at, clock, busy_since, short_since, foreign });
+        self.groups.insert(name, Read { group, at, clock, busy_since, shortage, foreign });
     }
 
     /// Instances that were there a moment ago, are not in the list of this read, and that its size still asks for: reads

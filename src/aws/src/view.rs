@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::time::UnixTime;
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{
     FailureClass, GroupState, Instance, InstanceState, LaunchFailure, Notice, NoticeKind, ProviderState,
@@ -20,9 +20,6 @@ use headroom_provider::aws::Settings;
 
 /// Most groups of one pool: what its status can hold.
 pub(crate) const GROUPS_MAX: usize = 64;
-/// A group that stays without its missing instances for so long is not waited for. Auto Scaling replaces an instance within a
-/// minute of finding it unhealthy.
-const LONG_SHORTAGE: Seconds = Seconds(120);
 /// Time for which a used-up quota holds back the other groups of its family.
 const QUOTA_SHOWN_SECONDS: i64 = 600;
 
@@ -144,8 +141,7 @@ fn group_state(
 fn replacements(state: &GroupState, snapshot: &Snapshot, read: &Read, now: UnixTime) -> u32 {
     let group = &read.group;
     let launches = !group.suspended.contains("Launch") && snapshot.holds.held(&group.name, now).is_none();
-    let is_long = read.short_since.is_some_and(|since| since.plus(LONG_SHORTAGE) <= now);
-    if launches && state.failures.is_empty() && !is_long { group.shortage() } else { 0 }
+    if launches && state.failures.is_empty() && !read.shortage.is_long(now) { group.shortage() } else { 0 }
 }
 
 /// The group's own bounds, narrowed by the spec's. The spec's that lie outside are clamped, with a notice.

@@ -9,6 +9,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::provider::Hold;
 use headroom_observe::convert::node::machine_id;
 use headroom_provider::cluster_api::GroupKind;
+use headroom_provider::shortage::Shortage;
 
 use super::mark::{Mark, is_ours};
 use super::wire::{Cluster, Machine, REPLICAS_MANAGED_BY, Scalable};
@@ -16,9 +17,6 @@ use super::wire::{Cluster, Machine, REPLICAS_MANAGED_BY, Scalable};
 /// The replacement of a machine whose deletion takes longer is not waited for: about the time of a drain, and of a new node
 /// on most clouds.
 const SLOW_DELETION: Seconds = Seconds(300);
-/// A group whose MachineSets make no missing machine for so long is not waited for: longer than their controller needs to
-/// start again.
-const LONG_SHORTAGE: Seconds = Seconds(120);
 
 /// A group as one read, or the watches, gave it.
 #[derive(Clone, Debug, Default)]
@@ -99,11 +97,10 @@ impl Group {
         self.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
     }
 
-    /// Machines that its MachineSets make without a new size: the shortage, unless it has lasted for long since
-    /// `short_since`, and the replacements of machines whose deletion has not. Victims of the operator are not replaced. 0
+    /// Machines that its MachineSets make without a new size: those that are missing, unless `lasting` is long, and the replacements of machines whose deletion has not. Victims of the operator are not replaced. 0
     /// where nothing is made, and for a MachinePool, whose cloud decides.
     #[must_use]
-    pub(crate) fn replacements(&self, short_since: Option<UnixTime>, now: UnixTime) -> u32 {
+    pub(crate) fn replacements(&self, lasting: Shortage, now: UnixTime) -> u32 {
         if self.kind == GroupKind::Pool || self.stopped().is_some() || self.makes_nothing().is_some() {
             return 0;
         }
@@ -115,8 +112,7 @@ impl Group {
         let shortage = self.shortage();
         let later = self.object.replicas().saturating_sub(self.live_count()).saturating_sub(shortage);
         let later = later.min(u32::try_from(going).unwrap_or(u32::MAX));
-        let is_long = short_since.is_some_and(|since| since.plus(LONG_SHORTAGE) <= now);
-        later + if is_long { 0 } else { shortage }
+        later + if lasting.is_long(now) { 0 } else { shortage }
     }
 
     fn live_of<'a>(&'a self, set: &'a Scalable) -> impl Iterator<Item = &'a Machine> {

@@ -145,7 +145,7 @@ impl ClusterApi {
             for (id, group) in &found {
                 let sizes = store.sizes.entry(id.clone()).or_default();
                 sizes.see(group.object.replicas(), now);
-                sizes.see_shortage(group.shortage(), now);
+                sizes.shortage = sizes.shortage.after(group.shortage(), now);
             }
             let state = view::state_of(&scene, &mut store, &own);
             if state.wrong_cluster.is_some() {

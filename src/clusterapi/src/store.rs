@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_provider::cluster_api::GroupKind;
+use headroom_provider::shortage::Shortage;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -142,8 +143,8 @@ pub(crate) struct Sizes {
     /// The last change by somebody else: from, to, when.
     pub foreign: Option<(u32, u32, UnixTime)>,
     undone: Vec<UnixTime>,
-    /// Time since which it has had fewer machines than its size.
-    pub short_since: Option<UnixTime>,
+    /// Time for which it has had fewer machines than its size.
+    pub shortage: Shortage,
 }
 
 impl Sizes {
@@ -175,11 +176,6 @@ impl Sizes {
             }
             None => self.foreign = Some((before, size, now)),
         }
-    }
-
-    /// So many machines were missing.
-    pub(crate) fn see_shortage(&mut self, count: u32, now: UnixTime) {
-        self.short_since = (0 < count).then(|| self.short_since.unwrap_or(now));
     }
 
     /// True if what is written here is undone again and again.

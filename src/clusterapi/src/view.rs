@@ -145,7 +145,8 @@ fn group_state(scene: &Scene<'_>, store: &Store, own: &Own, notices: &mut Notice
         instances: instances(namespace, group),
         failures: launch_failures(&id, group),
         hold: group.removals_held(namespace, is_open),
-        replacements: group.replacements(store.sizes.get(&id).and_then(|sizes| sizes.short_since), scene.now),
+        replacements: group
+            .replacements(store.sizes.get(&id).map(|sizes| sizes.shortage).unwrap_or_default(), scene.now),
         ..GroupState::default()
     };
     let (options, problems) = options::read(&object.metadata.annotations);

@@ -89,8 +89,8 @@ fn the_answer_decides_against_the_rest_of_the_chain() {
     check(&plan, &[("small", "small-a", 0, 1), ("small", "small-b", 0, 1)]);
     assert_eq!(plan.question, None);
     assert_eq!(plan.answers_used, [open.question.expect("it was open").key]);
-    let told = message(&plan, "small");
-    assert!(told.ends_with("the server of expander Grpc kept 1 of 2 pools"), "{told}");
+    let text = message(&plan, "small");
+    assert!(text.ends_with("the server of expander Grpc kept 1 of 2 pools"), "{text}");
 }
 
 #[test]
@@ -108,8 +108,8 @@ fn an_answer_of_unknown_options_narrows_nothing() {
     answered(&mut world, &open, &["of-nobody"], NOW);
     let plan = plan_fresh(&world, &config);
     check(&plan, &[("large", "large-a", 0, 1)]);
-    let told = message(&plan, "large");
-    assert!(told.contains("named no pool that it was asked about"), "{told}");
+    let text = message(&plan, "large");
+    assert!(text.contains("named no pool that it was asked about"), "{text}");
 }
 
 #[test]
@@ -151,8 +151,8 @@ fn silence_leaves_the_choice_to_the_rest_of_the_chain_until_it_ends() {
     let plan = plan_fresh(&world, &config);
     check(&plan, &[("large", "large-a", 0, 1)]);
     assert_eq!(plan.question, None);
-    let told = message(&plan, "large");
-    assert!(told.contains("had no say") && told.contains("no answer within 5s"), "{told}");
+    let text = message(&plan, "large");
+    assert!(text.contains("had no say") && text.contains("no answer within 5s"), "{text}");
     assert!(plan_at(&world, &config, until).question.is_some());
 }
 

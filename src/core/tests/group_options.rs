@@ -4,11 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::config::{Budget, Ceiling, Config, Pool};
 use headroom_core::history::{History, PoolHistory};
-use headroom_core::nodes::removal::Scene;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
-use headroom_core::nodes::state::foreign::Members;
-use headroom_core::nodes::state::health::Health;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::Snapshot;
@@ -17,8 +14,9 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::pod::PodClass;
 use headroom_core::world::provider::{GroupOptions, GroupState, Hold, Instance, InstanceState};
-use headroom_core::world::view::FRESH;
 use headroom_core::world::workload::ControllerKind;
+
+use crate::scene::on_scene;
 
 /// Of each of the groups a-1 and a-2 a node whose one pod asks for this cpu, beside a node with room.
 fn two_groups(cpu: &str) -> WorldBuilder {
@@ -44,11 +42,7 @@ fn decided(world: &World, config: &Config, unneeded: i64) -> ScaleDown {
     let unneeded = ["one", "two", "room"].map(|name| (name.into(), since)).into_iter().collect();
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
     let mut history = History { pools: BTreeMap::from([("a".into(), memory)]) };
-    let members = Members::of(world, config);
-    let health = Health::of(world, config, &members, NOW);
-    let scene =
-        Scene { world, freshness: &FRESH, config, members: &members, health: &health, now: NOW, guard: None };
-    decide(&scene, &mut Snapshot::new(world), &mut history)
+    on_scene(world, config, NOW, |scene| decide(scene, &mut Snapshot::new(world), &mut history))
 }
 
 /// The reasons of the nodes one and two.
@@ -142,18 +136,8 @@ fn time_to_join_of_a_group_goes_before_that_of_its_pool() {
         .group_options("a", "a-2", own)
         .build();
     let config = settings(|_| ());
-    let members = Members::of(&world, &config);
-    let health = Health::of(&world, &config, &members, NOW);
-    let scene = Scene {
-        world: &world,
-        freshness: &FRESH,
-        config: &config,
-        members: &members,
-        health: &health,
-        now: NOW,
-        guard: None,
-    };
-    let steps = remove_never_registered(&scene, &mut History::default());
+    let mut history = History::default();
+    let steps = on_scene(&world, &config, NOW, |scene| remove_never_registered(scene, &mut history));
     let [Step::Delete { victims, .. }] = &steps[..] else { panic!("{steps:?}") };
     assert_eq!(victims.iter().map(|victim| &*victim.id).collect::<Vec<_>>(), ["i-2"]);
 }

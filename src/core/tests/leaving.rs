@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use headroom_core::history::History;
 use headroom_core::known::Known;
-use headroom_core::nodes::removal::Scene;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::state::cluster_state::ClusterState;
 use headroom_core::nodes::state::foreign::Members;
@@ -13,8 +12,9 @@ use headroom_core::nodes::wake::Wake;
 use headroom_core::testing::{NOW, config, node, pool, world};
 use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
-use headroom_core::world::view::FRESH;
 use headroom_core::world::{Delta, World};
+
+use crate::scene::on_scene;
 
 #[test]
 fn node_is_unready_from_the_end_of_its_time_to_start_on() {
@@ -44,19 +44,9 @@ fn instance_on_its_way_out_or_with_a_node_is_not_deleted_as_one_that_never_becam
     let state = GroupState { target: 3, max: 10, instances: instances.into(), ..GroupState::default() };
     let world = world().node(node("n").of("a", "g1")).group_state("a", "g1", state).build();
     let config = config([pool("a")]);
-    let members = Members::of(&world, &config);
-    let health = Health::of(&world, &config, &members, NOW);
-    let scene = Scene {
-        world: &world,
-        freshness: &FRESH,
-        config: &config,
-        members: &members,
-        health: &health,
-        now: NOW,
-        guard: None,
-    };
     let mut history = History::default();
-    assert_eq!(remove_never_registered(&scene, &mut history).len(), 1);
+    let steps = on_scene(&world, &config, NOW, |scene| remove_never_registered(scene, &mut history));
+    assert_eq!(steps.len(), 1);
     let removals = history.pools["a"].removals();
     let victims: Vec<String> =
         removals.flat_map(|(_, removal)| &removal.victims).map(|victim| victim.id.to_string()).collect();
@@ -81,18 +71,9 @@ fn late_and_upcoming(world: &World, now: UnixTime) -> (bool, u32) {
     let config = config([pool("a")]);
     let state = ClusterState::new(world, &History::default(), &config, now, &mut Wake::new(now));
     let upcoming = state.pools["a"].groups["g1"].upcoming;
-    let members = Members::of(world, &config);
-    let health = Health::of(world, &config, &members, now);
-    let scene = Scene {
-        world,
-        freshness: &FRESH,
-        config: &config,
-        members: &members,
-        health: &health,
-        now,
-        guard: None,
-    };
-    let deleted = !remove_never_registered(&scene, &mut History::default()).is_empty();
+    let mut history = History::default();
+    let steps = on_scene(world, &config, now, |scene| remove_never_registered(scene, &mut history));
+    let deleted = !steps.is_empty();
     let counted = !state.pools["a"].groups["g1"].long_unregistered.is_empty();
     assert_eq!(deleted, counted, "what is counted as late is what is deleted");
     (deleted, upcoming)

@@ -57,6 +57,7 @@ mod rotation;
 mod scale_down;
 mod scale_down_order;
 mod scale_up;
+mod scene;
 mod selectors;
 mod sent_away;
 mod settling;

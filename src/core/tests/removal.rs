@@ -9,9 +9,7 @@ use headroom_core::history::{
     Victim,
 };
 use headroom_core::labels::ObjectKey;
-use headroom_core::nodes::removal::{Advance, Scene, absorb_one, advance};
-use headroom_core::nodes::state::foreign::Members;
-use headroom_core::nodes::state::health::Health;
+use headroom_core::nodes::removal::{Advance, absorb_one, advance};
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::testing::{
@@ -22,6 +20,8 @@ use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION};
 use headroom_core::world::pod::SafeToEvict;
 use headroom_core::world::view::{Freshness, View};
 use headroom_core::world::workload::ControllerKind;
+
+use crate::scene::on_scene;
 
 pub(crate) const ID: &str = "1-1";
 
@@ -105,13 +105,7 @@ pub(crate) fn step<'w>(
     history: &mut History,
     now: UnixTime,
 ) -> Advance {
-    let View { world, freshness } = view.into();
-    let members = Members::of(world, config);
-    let health = Health::of(world, config, &members, now);
-    advance(
-        history,
-        &Scene { world, freshness, config, members: &members, health: &health, now, guard: None },
-    )
+    on_scene(view, config, now, |scene| advance(history, scene))
 }
 
 pub(crate) fn phase(history: &History) -> Option<RemovalPhase> {

@@ -7,8 +7,6 @@ use headroom_core::history::{History, PoolHistory};
 use headroom_core::nodes::context::{Part, Quarantine};
 use headroom_core::nodes::removal::Scene;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
-use headroom_core::nodes::state::foreign::Members;
-use headroom_core::nodes::state::health::Health;
 use headroom_core::plan;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::Snapshot;
@@ -16,9 +14,9 @@ use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, config, node, pod, po
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::node::{POOL_LABEL, REMOVE_ANNOTATION};
-use headroom_core::world::view::FRESH;
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
+use crate::scene::on_scene;
 
 fn reason(decided: &ScaleDown, wanted: &str) -> Reason {
     let found = reasons(decided).into_iter().find(|(node, _, _)| node == wanted);
@@ -275,20 +273,12 @@ fn busy_node_of_a_pool_that_is_not_judged_says_why_and_keeps_its_clock() {
 /// The decision on a world of one pool a with this quarantine, and the part that is noted in the end.
 fn guarded(world: &World, quarantine: &Quarantine) -> (ScaleDown, Part) {
     let config = settings();
-    let members = Members::of(world, &config);
-    let health = Health::of(world, &config, &members, NOW);
     let part = RefCell::new(Part::Whole);
     let guard = Some((quarantine, &part));
-    let scene = Scene {
-        world,
-        freshness: &FRESH,
-        config: &config,
-        members: &members,
-        health: &health,
-        now: NOW,
-        guard,
-    };
-    let decided = decide(&scene, &mut Snapshot::new(world), &mut unneeded(&["n", "m"]));
+    let decided = on_scene(world, &config, NOW, |scene| {
+        let scene = Scene { guard, ..*scene };
+        decide(&scene, &mut Snapshot::new(world), &mut unneeded(&["n", "m"]))
+    });
     (decided, part.into_inner())
 }
 

@@ -6,12 +6,10 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode, ScaleUp};
 use headroom_core::history::{
     Action, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
-use headroom_core::nodes::removal::{Scene, absorb_one, advance};
+use headroom_core::nodes::removal::{absorb_one, advance};
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
 use headroom_core::nodes::state::backoff;
-use headroom_core::nodes::state::foreign::Members;
-use headroom_core::nodes::state::health::Health;
 use headroom_core::plan::{Outcome, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::{PodRef, Snapshot};
@@ -24,8 +22,10 @@ use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, POOL_LABEL};
 use headroom_core::world::pod::SafeToEvict;
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::{FailureClass, GroupState, Instance, InstanceState};
-use headroom_core::world::view::{FRESH, Freshness, View};
+use headroom_core::world::view::{Freshness, View};
 use headroom_core::world::workload::ControllerKind;
+
+use crate::scene::on_scene;
 
 /// A replica of a ReplicaSet that exists in every [`cluster`].
 pub(crate) fn replica(name: &str) -> PodBuilder {
@@ -89,14 +89,12 @@ fn run_on(
     history: &mut History,
     now: UnixTime,
 ) -> ScaleDown {
-    let View { world, freshness } = view;
-    let members = Members::of(world, config);
-    let health = Health::of(world, config, &members, now);
-    let scene = Scene { world, freshness, config, members: &members, health: &health, now, guard: None };
-    let advanced = advance(history, &scene);
-    let mut decided = decide(&scene, snapshot, history);
-    decided.steps.splice(0..0, advanced.steps);
-    decided
+    on_scene(view, config, now, |scene| {
+        let advanced = advance(history, scene);
+        let mut decided = decide(scene, snapshot, history);
+        decided.steps.splice(0..0, advanced.steps);
+        decided
+    })
 }
 
 /// Each node's reason and object.
@@ -713,25 +711,15 @@ fn instance_that_never_became_a_node_is_deleted_by_id() {
     let state = GroupState { target: 3, min: 0, max: 10, instances, ..GroupState::default() };
     let world = world().group_state("a", "a-1", state).build();
     let config = settings();
-    let members = Members::of(&world, &config);
-    let health = Health::of(&world, &config, &members, NOW);
-    let scene = Scene {
-        world: &world,
-        freshness: &FRESH,
-        config: &config,
-        members: &members,
-        health: &health,
-        now: NOW,
-        guard: None,
-    };
     let mut history = History::default();
-    let steps = remove_never_registered(&scene, &mut history);
+    let mut remove = || on_scene(&world, &config, NOW, |scene| remove_never_registered(scene, &mut history));
+    let steps = remove();
     let ids = |steps: &[Step]| match steps {
         [Step::Delete { victims, .. }] => victims.iter().map(|victim| victim.id.to_string()).collect(),
         _ => Vec::new(),
     };
     assert_eq!(ids(&steps), ["i-failed", "i-old"]);
-    assert!(remove_never_registered(&scene, &mut history).is_empty(), "one intent names an instance once");
+    assert!(remove().is_empty(), "one intent names an instance once");
 }
 
 #[test]

@@ -6,10 +6,8 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode};
 use headroom_core::history::{
     Action, History, INTENTS_MAX, Intent, PoolHistory, Removal, RemovalPhase, Victim,
 };
-use headroom_core::nodes::removal::{DELETE_TIMEOUT, Scene};
+use headroom_core::nodes::removal::DELETE_TIMEOUT;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
-use headroom_core::nodes::state::foreign::Members;
-use headroom_core::nodes::state::health::Health;
 use headroom_core::nodes::state::memory::sanitize;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
@@ -19,9 +17,9 @@ use headroom_core::window::Window;
 use headroom_core::world::World;
 use headroom_core::world::node::REMOVE_ANNOTATION;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState};
-use headroom_core::world::view::FRESH;
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
+use crate::scene::on_scene;
 
 /// Adds an open removal of this node to the memory of pool a.
 fn removing(mut history: History, node: &str, phase: RemovalPhase) -> History {
@@ -168,22 +166,11 @@ fn what_never_became_a_node_is_deleted_only_where_there_is_work_and_room_for_it(
     let world =
         world().group_state("a", "a-1", GroupState { target: 1, instances, ..GroupState::default() }).build();
     let deleted = |config: &Config, intents: usize| {
-        let members = Members::of(&world, config);
-        let health = Health::of(&world, config, &members, NOW);
-        let scene = Scene {
-            world: &world,
-            freshness: &FRESH,
-            config,
-            members: &members,
-            health: &health,
-            now: NOW,
-            guard: None,
-        };
         let open = removing(History::default(), "another", RemovalPhase::Draining);
         let intent = open.pools["a"].intents[0].clone();
         let memory = PoolHistory { intents: vec![intent; intents], ..PoolHistory::default() };
         let mut history = History { pools: [("a".into(), memory)].into() };
-        let steps = remove_never_registered(&scene, &mut history);
+        let steps = on_scene(&world, config, NOW, |scene| remove_never_registered(scene, &mut history));
         matches!(&steps[..], [Step::Delete { .. }])
     };
     assert!(deleted(&settings(), 0));

@@ -9,6 +9,7 @@ pub mod gate;
 pub mod kube_nodes;
 pub mod kwok;
 mod settings;
+pub mod shortage;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -21,7 +21,7 @@ const NAME_FIX: &str = "use lower-case letters, digits and '-'";
 pub struct ValidatedDevices {
     /// The driver.
     pub driver: String,
-    /// Name that tells pools of the driver apart; may be empty.
+    /// Name that distinguishes pools of the driver; may be empty.
     pub pool: String,
     /// The devices, in order; none twice in a pool.
     pub names: Vec<String>,

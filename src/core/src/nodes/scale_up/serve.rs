@@ -1,5 +1,6 @@
 //! Which pools grow by how much: minimum sizes, then offers, the expander's choice, and again for what is left.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -79,7 +80,7 @@ pub fn serve_all(ctx: &mut Context<'_>) {
     let all = ctx.demand.clone();
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
-        let served = serve_wanted(ctx, all.clone());
+        let served = serve_wanted(ctx, &all);
         // What is bought without a new domain is on its way to the next plan, which looks at all again.
         if !new_domains::hold_back(ctx, &served, &base) || ctx.purchased_total() == before {
             break;
@@ -92,10 +93,10 @@ pub fn serve_all(ctx: &mut Context<'_>) {
 }
 
 /// Returns the demand that was served in the end: all of it, but for those that are held back.
-fn serve_wanted(ctx: &mut Context<'_>, all: Demand) -> Demand {
+fn serve_wanted<'d>(ctx: &mut Context<'_>, all: &'d Demand) -> Cow<'d, Demand> {
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
-        serve_rounds(ctx, &all);
+        serve_rounds(ctx, all);
         if ctx.purchased_total() == before {
             break;
         }
@@ -103,7 +104,7 @@ fn serve_wanted(ctx: &mut Context<'_>, all: Demand) -> Demand {
         match followers::hold_back(ctx, &mut wanted) {
             Held::NoneAsked => break,
             Held::None => {
-                spare::place_anew(ctx, &all);
+                spare::place_anew(ctx, all);
                 break;
             }
             Held::Some => {}
@@ -111,11 +112,11 @@ fn serve_wanted(ctx: &mut Context<'_>, all: Demand) -> Demand {
         ctx.purchases = base;
         serve_rounds(ctx, &wanted);
         if ctx.purchased_total() == before {
-            return wanted;
+            return Cow::Owned(wanted);
         }
         ctx.purchases.values_mut().for_each(|purchase| purchase.kept = purchase.nodes);
     }
-    all
+    Cow::Borrowed(all)
 }
 
 /// Pods about which the server of expander `Grpc` has been asked are no demand before it has answered. Those that it
@@ -203,6 +204,14 @@ pub(in crate::nodes) struct PoolOption {
     pub(in crate::nodes) wanted: Vec<usize>,
     pub(in crate::nodes) packing: Packing,
     pub(in crate::nodes) offer: Offer,
+}
+
+impl PoolOption {
+    /// The demand's groups of which it places pods, each with their number.
+    pub(in crate::nodes) fn placed(&self) -> impl Iterator<Item = (usize, usize)> {
+        let placed = self.wanted.iter().copied().zip(self.packing.placed.iter().copied());
+        placed.filter(|(_, pods)| *pods != 0)
+    }
 }
 
 fn options(ctx: &mut Context<'_>, mode: Mode) -> Vec<PoolOption> {

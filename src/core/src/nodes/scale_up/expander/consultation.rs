@@ -29,7 +29,7 @@ pub struct Consultation {
     /// True while purchases are tried that no plan makes: nobody is asked about them.
     pub is_muted: bool,
     /// The note on the choice being made.
-    said: Option<Arc<str>>,
+    note: Option<Arc<str>>,
 }
 
 impl Consultation {
@@ -40,8 +40,8 @@ impl Consultation {
 
     /// Notes which pool was chosen, with what the server had to do with it.
     pub fn chosen(&mut self, pool: &Arc<str>) {
-        if let Some(said) = self.said.take() {
-            self.notes.insert(pool.clone(), said);
+        if let Some(note) = self.note.take() {
+            self.notes.insert(pool.clone(), note);
         }
     }
 }
@@ -59,7 +59,7 @@ pub(in crate::nodes) fn narrow(
     options: &[PoolOption],
     left: &[usize],
 ) -> Reply {
-    ctx.expander.said = None;
+    ctx.expander.note = None;
     // A dry run buys nothing, so no server gets its pods.
     if mode != Mode::Apply || ctx.expander.is_muted {
         return Reply::Keep(left.to_vec());
@@ -78,9 +78,9 @@ pub(in crate::nodes) fn narrow(
     }
     if let Some(silence) = known.silence.as_ref().filter(|silence| ctx.now < silence.until) {
         let problem = &silence.message;
-        let said =
+        let note =
             format!("the server of expander Grpc had no say, the rest of the chain decided: {problem}");
-        ctx.expander.said = Some(said.into());
+        ctx.expander.note = Some(note.into());
         return Reply::Keep(alternatives);
     }
     // A rejection stands until it is taken back.
@@ -98,22 +98,19 @@ fn obey(ctx: &mut Context<'_>, answer: &ExpanderAnswer, question: &Question, lef
     }
     let named = left.iter().zip(&question.options).filter(|(_, option)| answer.kept.contains(&option.name));
     let kept: Vec<usize> = named.map(|(index, _)| *index).collect();
-    let said = match kept.len() {
+    let note = match kept.len() {
         0 if answer.is_empty => "the server of expander Grpc preferred none".to_owned(),
         0 => "the server of expander Grpc named no pool that it was asked about".to_owned(),
         count => format!("the server of expander Grpc kept {count} of {} pools", left.len()),
     };
-    ctx.expander.said = Some(said.into());
+    ctx.expander.note = Some(note.into());
     Reply::Keep(if kept.is_empty() { left } else { kept })
 }
 
 /// The options that are alternatives to the first one: they take some of its pods, or of those of such an option.
 fn alternatives(options: &[PoolOption], left: &[usize]) -> Vec<usize> {
-    let groups_of = |index: usize| {
-        let option = &options[index];
-        let placed = option.wanted.iter().zip(&option.packing.placed).filter(|(_, placed)| **placed != 0);
-        placed.map(|(group, _)| *group).collect::<BTreeSet<usize>>()
-    };
+    let groups_of =
+        |index: usize| options[index].placed().map(|(group, _)| group).collect::<BTreeSet<usize>>();
     let mut others: Vec<(usize, BTreeSet<usize>)> =
         left.iter().map(|index| (*index, groups_of(*index))).collect();
     let (mut found, mut groups) =
@@ -136,23 +133,17 @@ fn alternatives(options: &[PoolOption], left: &[usize]) -> Vec<usize> {
 
 /// Lets the pods wait that these options would have taken. Other pods are not in their way.
 pub(in crate::nodes) fn hold_back(ctx: &mut Context<'_>, options: &[PoolOption], held: &Held) {
-    for option in held.offers.iter().map(|index| &options[*index]) {
-        for (index, placed) in option.wanted.iter().zip(&option.packing.placed) {
-            if *placed != 0 {
-                let class = ctx.demand.groups[*index].class;
-                ctx.expander.waiting.entry(class).or_insert(held.reason);
-            }
-        }
+    for (group, _) in held.offers.iter().flat_map(|index| options[*index].placed()) {
+        let class = ctx.demand.groups[group].class;
+        ctx.expander.waiting.entry(class).or_insert(held.reason);
     }
 }
 
 fn question(ctx: &Context<'_>, options: &[PoolOption], left: &[usize]) -> Question {
     let mut most: BTreeMap<usize, usize> = BTreeMap::new();
-    for option in left.iter().map(|index| &options[*index]) {
-        for (group, placed) in option.wanted.iter().zip(&option.packing.placed) {
-            let count = most.entry(*group).or_insert(0);
-            *count = (*count).max(*placed);
-        }
+    for (group, placed) in left.iter().flat_map(|index| options[*index].placed()) {
+        let count = most.entry(group).or_insert(0);
+        *count = placed.max(*count);
     }
     let (mut pods, mut first) = (Vec::new(), BTreeMap::new());
     for (group, count) in most {
@@ -163,9 +154,9 @@ fn question(ctx: &Context<'_>, options: &[PoolOption], left: &[usize]) -> Questi
     let names = names(ctx, options, left);
     let options = left.iter().zip(names).map(|(index, name)| {
         let option = &options[*index];
-        let ranges = option.wanted.iter().zip(&option.packing.placed).filter_map(|(group, placed)| {
-            let (first, count) = first.get(group).copied()?;
-            let count = count.min(*placed);
+        let ranges = option.placed().filter_map(|(group, placed)| {
+            let (first, count) = first.get(&group).copied()?;
+            let count = count.min(placed);
             (count != 0).then_some((first, count))
         });
         QuestionOption {
