@@ -1,7 +1,5 @@
 //! The input of a decision as a value that can be written down, read again and planned again. It decides nothing.
 
-pub mod hide;
-
 use serde::{Deserialize, Serialize};
 
 use crate::config::Config;

@@ -47,8 +47,6 @@ mod removal_loop;
 mod removal_marks;
 mod repair;
 mod replacement_choice;
-mod replay;
-mod replay_replicas;
 mod replicas;
 mod replicas_memory;
 mod replicas_reported;

@@ -2,12 +2,12 @@
 
 use std::io::{BufReader, Read, Write};
 
+use crate::hide::{Hider, hide};
 use headroom_core::config::{Config, Mode};
 use headroom_core::plan::Plan;
 use headroom_core::pods::record::ReplicaDecision;
 use headroom_core::printable::JsonScan;
 use headroom_core::snapshot::Snapshot;
-use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use headroom_core::world::view::{Freshness, View};

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::hide::Hider;
 use headroom_core::labels::ObjectKey;
-use headroom_core::snapshot::hide::Hider;
 use headroom_core::time::UnixTime;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

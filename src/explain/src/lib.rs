@@ -10,6 +10,7 @@ mod clean;
 pub mod compare;
 pub mod evidence;
 pub mod explanation;
+pub mod hide;
 pub mod journal;
 pub mod node;
 pub mod overview;

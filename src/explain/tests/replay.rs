@@ -7,7 +7,6 @@ use headroom_core::history::{Backoff, History};
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::snapshot::Snapshot;
-use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::testing::{
     NOW, bound_claim, budget, config, controller, daemon_set, node, pod, pool, storage_class, volume, world,
 };
@@ -19,6 +18,7 @@ use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::{absorb, plan};
+use headroom_explain::hide::{Hider, hide};
 
 use crate::replay_replicas::drawn_replicas;
 

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::{HIDDEN, Hider};
-use crate::pods::input::{ContainerUsage, Number, PodRequests, PodUsage, Sample, Unknown};
-use crate::pods::record::{Reading, ReplicaRecord, Undecided, WorkloadRecord};
-use crate::pods::selector::Selector;
-use crate::pods::spec::{
+use headroom_core::pods::input::{ContainerUsage, Number, PodRequests, PodUsage, Sample, Unknown};
+use headroom_core::pods::record::{Reading, ReplicaRecord, Undecided, WorkloadRecord};
+use headroom_core::pods::selector::Selector;
+use headroom_core::pods::spec::{
     HpaSpec, MetricIdentifier, MetricSelector, MetricSelectorRequirement, MetricSpec, ScaleTargetRef,
 };
-use crate::pods::status::{HpaStatus, MetricStatus};
+use headroom_core::pods::status::{HpaStatus, MetricStatus};
 
 impl Hider<'_> {
     pub(super) fn replicas(&self, record: &mut ReplicaRecord) {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use super::{HIDDEN, Hider};
-use crate::scheduling::devices::{Attribute, ClaimAllocation, NodeSelector, Slice};
-use crate::world::devices::{DeviceClaimSource, DevicesRecord, PodDeviceClaim, ResourceClaim};
+use headroom_core::scheduling::devices::{Attribute, ClaimAllocation, NodeSelector, Slice};
+use headroom_core::world::devices::{DeviceClaimSource, DevicesRecord, PodDeviceClaim, ResourceClaim};
 
 impl Hider<'_> {
     pub(super) fn device_claims(&self, claims: &mut [PodDeviceClaim]) {

@@ -27,10 +27,10 @@ use headroom_core::pods::spec::{
 use headroom_core::pods::status::HpaStatus;
 use headroom_core::quantity::Quantity;
 use headroom_core::snapshot::Snapshot;
-use headroom_core::snapshot::hide::{Hider, hide};
 use headroom_core::testing::{NOW, config, world};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::window::Window;
+use headroom_explain::hide::{Hider, hide};
 
 use crate::replay::{Draw, fingerprint};
 

@@ -10,20 +10,20 @@ mod replicas;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Snapshot;
-use crate::history::{Action, PodClassKey, PoolHistory, Unbound};
-use crate::labels::{Labels, ObjectKey};
-use crate::scheduling::constraints::{
+use headroom_core::history::{Action, PodClassKey, PoolHistory, Unbound};
+use headroom_core::labels::{Labels, ObjectKey};
+use headroom_core::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
 };
-use crate::world::buffer::BufferSource;
-use crate::world::expander::ExpanderAnswer;
-use crate::world::gang::GangRef;
-use crate::world::node::Node;
-use crate::world::pod::{Owner, PodClass};
-use crate::world::provider::ProviderState;
-use crate::world::record::{StandbyRecord, WorldRecord};
-use crate::world::volume::{ClaimSpec, Volume, VolumeClaim};
+use headroom_core::snapshot::Snapshot;
+use headroom_core::world::buffer::BufferSource;
+use headroom_core::world::expander::ExpanderAnswer;
+use headroom_core::world::gang::GangRef;
+use headroom_core::world::node::Node;
+use headroom_core::world::pod::{Owner, PodClass};
+use headroom_core::world::provider::ProviderState;
+use headroom_core::world::record::{StandbyRecord, WorldRecord};
+use headroom_core::world::volume::{ClaimSpec, Volume, VolumeClaim};
 
 /// Labels whose values say what a machine is or where it stands, and not whose it is.
 const OPEN_KEYS: [&str; 12] = [
@@ -320,8 +320,8 @@ impl<'a> Hider<'a> {
         }
         for state in world.providers.values_mut() {
             match state {
-                crate::known::Known::Known { value, .. } => self.provider(value),
-                crate::known::Known::Unknown { why } => HIDDEN.clone_into(why),
+                headroom_core::known::Known::Known { value, .. } => self.provider(value),
+                headroom_core::known::Known::Unknown { why } => HIDDEN.clone_into(why),
             }
         }
         self.sort(world);
