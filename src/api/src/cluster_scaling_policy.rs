@@ -63,7 +63,8 @@ pub struct WorkloadScaling {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_period: Option<Duration>,
 
-    /// How far a metric may be off its target before anything is done, as a fraction. Default: `"0.1"`. Range: 0 to 1.
+    /// Deviation of a metric from its target, as a fraction, up to which the number of replicas is kept. Default:
+    /// `"0.1"`. Range: 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Quantity>,
 
@@ -206,8 +207,8 @@ pub struct NodeScaling {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<ClusterLimits>,
 
-    /// When so many nodes are unready that the cause is likely not the nodes, nothing is bought and nothing removed.
-    /// Default: the defaults of its fields.
+    /// Safety stop: while so many nodes are unready that the cause is likely not the nodes, no node is added or
+    /// removed. Default: the defaults of its fields.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthGate>,
 
@@ -306,7 +307,7 @@ pub enum Expander {
     Priority,
     /// The lowest cost for the same pods, by `price` of the pool.
     Price,
-    /// What the server in `grpcExpander` names; all where it does not answer.
+    /// The options that the server in `grpcExpander` names; all options if it does not answer.
     Grpc,
 }
 

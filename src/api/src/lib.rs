@@ -1,4 +1,4 @@
-//! What users write and read: the types of the custom resources; parses and validates them, decides nothing.
+//! Types of the custom resources that users write and read: parses and validates them, decides nothing.
 
 #![allow(unreachable_pub, reason = "KubeSchema derives from a hidden copy of each struct, which is pub too")]
 

@@ -278,8 +278,8 @@ pub struct ScalingRules {
     #[schemars(length(max = 16))]
     pub policies: Vec<RatePolicy>,
 
-    /// How far the metric may be off its target before anything is done, as a fraction, such as `"0.05"`. Default: that
-    /// of the ClusterScalingPolicy (0.1).
+    /// Deviation of the metric from its target, as a fraction such as `"0.05"`, up to which the number of replicas is
+    /// kept. Default: that of the ClusterScalingPolicy (0.1).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Quantity>,
 }

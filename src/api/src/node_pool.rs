@@ -609,9 +609,9 @@ pub struct ScaleDown {
     #[schemars(range(min = 1, max = 100))]
     pub min_saving: Option<i32>,
 
-    /// How old a node above `utilizationThreshold`, and each pod on it that must move, has to be before it may go to save
-    /// costs: no pod is moved twice for that within this time, and no new node leaves. Only with `policy: WhenCheaper`.
-    /// Default: `10m`.
+    /// Minimum age of a node above `utilizationThreshold`, and of each pod on it that must move, before the node may be
+    /// removed to save costs: no pod is moved twice for that within this time, and no new node is removed. Only with
+    /// `policy: WhenCheaper`. Default: `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consolidate_after: Option<Duration>,
 

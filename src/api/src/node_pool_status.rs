@@ -580,7 +580,7 @@ pub struct PreviewPlan {
     #[schemars(range(min = 0))]
     pub remove_nodes: i32,
 
-    /// Why, or why nothing would be done.
+    /// Reason for the plan, or for doing nothing.
     #[schemars(length(max = 128))]
     pub reason: String,
 

@@ -23,9 +23,9 @@ pub const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 pub struct ProvisioningRequestSpec {
     /// The pods, by shape.
     pub pod_sets: Vec<PodSet>,
-    /// Who serves the request, and how.
+    /// Name of the provisioning class, which says who serves the request and how.
     pub provisioning_class_name: String,
-    /// What the class reads besides.
+    /// Further parameters, read by the provisioning class.
     pub parameters: Option<BTreeMap<String, Value>>,
 }
 
@@ -46,7 +46,7 @@ pub struct ProvisioningRequestStatus {
     /// Conditions, one of each type.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<BufferCondition>,
-    /// What the class says besides.
+    /// Further details, written by the provisioning class.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub provisioning_class_details: BTreeMap<String, String>,
 }

@@ -1,4 +1,4 @@
-//! Where a pool's nodes come from and what a new one offers: parsed, in range, every default filled in.
+//! Source of a pool's nodes and shape of a new node: parsed, in range, every default filled in.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
