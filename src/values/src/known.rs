@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::{Seconds, UnixTime};
 
-/// What a read of the outside world gave, with its age (design rule 6).
+/// A value read from outside the process, with its age (design rule 6).
 ///
 /// A stale value stays `Known` with its old `at`; callers ask [`Known::fresh`] with the age they can bear.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

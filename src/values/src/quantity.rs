@@ -28,7 +28,7 @@ pub enum QuantityError {
     /// There is no digit where the number should be.
     #[error("no number at its beginning")]
     NoNumber,
-    /// What follows the number is neither a suffix of Kubernetes nor an exponent.
+    /// Text after the number that is neither a Kubernetes suffix nor an exponent.
     #[error(
         "unknown suffix: use n, u, m, k, M, G, T, P, E, Ki, Mi, Gi, Ti, Pi, Ei or an exponent such as e3"
     )]
@@ -38,7 +38,7 @@ pub enum QuantityError {
     TooLong,
 }
 
-/// What the number is multiplied by.
+/// Factor by which the number is multiplied.
 #[derive(Clone, Copy)]
 enum Scale {
     /// A power of ten.

@@ -333,7 +333,7 @@ reasons! {
     NoRoomToRotate,
     /// Nodes bought in place of outdated ones did not get ready: the pool replaces no more for a day, or until its template changes.
     RotationStopped,
-    /// What is known of the cluster is too old to remove anything.
+    /// The observation of the cluster is too old to remove anything.
     StaleView,
     /// The group's machines are being replaced by its own controller: a removal could take another machine.
     GroupRollingOut,

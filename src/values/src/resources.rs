@@ -61,7 +61,7 @@ impl From<Resources> for Written {
     }
 }
 
-/// Which resource is short, with what was asked and what is free, for a readable verdict.
+/// The resource that is short, with the amounts requested and free, for a readable verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// The resource's name as Kubernetes writes it.

@@ -43,7 +43,7 @@ pub enum CronError {
     /// A field is not understood.
     #[error("{text:?} is no {field}: use numbers from {min} to {max}, *, lists, ranges and steps")]
     Field {
-        /// Which field it is.
+        /// Name of the field.
         field: &'static str,
         /// The part of it that is not understood.
         text: String,
@@ -228,8 +228,8 @@ impl Window {
         Some(until)
     }
 
-    /// When the window opens or closes next, strictly after `now`: if it is open the end that [`Window::active_at`]
-    /// returns, else the next start; none if it does not open within eight years.
+    /// Returns when the window opens or closes next, strictly after `now`: if it is open the end that
+    /// [`Window::active_at`] returns, else the next start; `None` if it does not open within eight years.
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
         self.active_at(now).or_else(|| self.start.next_after(now, &self.time_zone))
     }

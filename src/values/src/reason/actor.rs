@@ -1,8 +1,8 @@
-//! Who must act before a reason goes away. It decides nothing.
+//! Party that must act before a reason goes away. It decides nothing.
 
 use super::Reason;
 
-/// Who must act before a reason goes away.
+/// Party that must act before a reason goes away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Actor {
     /// A person: edit a pod, a pool, a policy, or the cluster.
@@ -37,7 +37,7 @@ impl Actor {
 }
 
 impl Reason {
-    /// Who must act before the reason goes away.
+    /// Returns the party that must act before the reason goes away.
     ///
     /// ```
     /// use headroom_values::reason::{Actor, Reason};
