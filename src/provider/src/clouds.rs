@@ -25,7 +25,7 @@ impl Clouds {
     }
 
     /// # Errors
-    /// When this process has no provider of the pool's kind.
+    /// If this process has no provider of the pool's kind.
     fn of(&self, pool: &PoolAtProvider) -> Result<&dyn CloudProvider, Error> {
         let kind = pool.settings.kind();
         let provider = self.0.get(kind).ok_or_else(|| {

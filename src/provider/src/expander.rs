@@ -9,7 +9,7 @@ use headroom_core::question::Question;
 
 use crate::external_grpc::{Address, Tls};
 
-/// How the server is asked.
+/// Settings of the calls to an expander server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExpanderSettings {
     /// The server.
@@ -31,7 +31,7 @@ impl From<&ValidatedExpander> for ExpanderSettings {
     }
 }
 
-/// What the server named.
+/// Options that the server named.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BestOptions {
     /// Options of the question, in its order, each once.
@@ -45,7 +45,7 @@ pub trait AskExpander: Send + Sync {
     /// The options that the server names. It ends within [`ExpanderSettings::timeout`].
     ///
     /// # Errors
-    /// Why there is no answer, in words.
+    /// A message that says why there is no answer.
     fn best_options<'a>(
         &'a self,
         settings: &'a ExpanderSettings,

@@ -1,4 +1,4 @@
-//! What a cloud's calls pass on their way out: the operator's guard, seen from below. It decides nothing here.
+//! Interface of the operator's guard that each call to a cloud passes. It decides nothing here.
 
 use std::time::Duration;
 

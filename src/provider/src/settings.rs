@@ -1,4 +1,4 @@
-//! Which cloud a pool has, and its settings: the one list of clouds. Everybody else asks through [`CloudSettings`].
+//! Settings of a pool's cloud, and the one list of clouds. Everybody else asks through [`CloudSettings`].
 
 use headroom_api::validate::{ValidatedPool, ValidatedProvider};
 use headroom_core::world::provider::ProviderState;

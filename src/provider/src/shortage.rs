@@ -1,4 +1,4 @@
-//! How long a group has gone without instances that its size asks for, and that it makes by itself.
+//! Time that a group has gone without instances that its size asks for and that it launches by itself.
 
 use headroom_core::time::{Seconds, UnixTime};
 
