@@ -1,4 +1,5 @@
-//! What the API server refuses in an HPA: each error by field and type. It looks at a defaulted spec, on creation.
+//! Validation of an HPA as the API server does it: each error by field and type. It looks at a defaulted spec, on
+//! creation.
 
 use std::fmt;
 
@@ -19,13 +20,13 @@ const MAX_PERIOD_SECONDS: i32 = 1800;
 pub struct FieldError {
     /// The path of the field, such as `spec.metrics[0].type`.
     pub field: String,
-    /// What is wrong.
+    /// Kind of error.
     pub type_: FieldErrorType,
-    /// What to do about it.
+    /// Advice to the user, for the error's text.
     pub message: &'static str,
 }
 
-/// What is wrong with a field, in the words of apimachinery.
+/// Kind of error in a field, as apimachinery names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldErrorType {
     /// It is absent.
@@ -182,7 +183,7 @@ impl Found {
         }
     }
 
-    /// Which sources are set; the first of them is looked at.
+    /// Returns the names of the sources that are set; the first of them is validated.
     fn sources(&mut self, path: &str, metric: &MetricSpec) -> Vec<&'static str> {
         let mut present = Vec::new();
         if let Some(source) = &metric.object {

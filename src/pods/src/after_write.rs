@@ -1,4 +1,4 @@
-//! What the outcome of the scale's write makes of a decision: event, conditions, status and memory.
+//! Effect of the outcome of the scale's write on a decision: event, conditions, status and memory.
 
 use crate::behavior;
 use crate::conditions::{self, ABLE_TO_SCALE};

@@ -6,7 +6,7 @@ use crate::numbers::{ceil_replicas, truncated_replicas};
 use crate::spec::{Behavior, ScalingPolicyRule, ScalingRules};
 use headroom_values::time::Seconds;
 
-/// Which way a size goes.
+/// Direction in which a size changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Up,

@@ -78,7 +78,7 @@ struct Deciding<'a> {
     steps: Steps,
 }
 
-/// What the metrics came to.
+/// Result of all metrics together.
 enum Combined {
     /// The largest proposal.
     Proposed(i32),

@@ -1,4 +1,4 @@
-//! What a replica decision gives: the size, the status, events, the next memory, and how it came to be.
+//! A replica decision: the size, the status, events, the next memory, and the steps that led to the size.
 
 use serde::Serialize;
 
@@ -21,13 +21,13 @@ pub struct Decision {
     pub journal: Memory,
     /// Memory if the scale is not written after all.
     pub memory: Memory,
-    /// How the size came to be, step by step.
+    /// Steps that led to the size.
     pub steps: Steps,
     /// The status if nothing is written; [`crate::after_write()`] completes it.
     pub(crate) status: HpaStatus,
     /// Events to publish after the status was written.
     pub(crate) events_after_status: Vec<Event>,
-    /// How it ended so far.
+    /// Error label of the tick so far.
     pub(crate) error: ErrorLabel,
     /// True if a failure has ended the tick already.
     pub(crate) failed_early: bool,
@@ -50,7 +50,7 @@ pub struct Rescale {
     pub reason: String,
 }
 
-/// What became of [`Decision::rescale`].
+/// Outcome of the write of [`Decision::rescale`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WriteOutcome {
     /// There was nothing to write, or it was not written on purpose (Observe, Preview, Suspend, a lost claim).
@@ -78,9 +78,9 @@ pub struct Tick {
     pub events_after_status: Vec<Event>,
     /// The memory from here on.
     pub memory: Memory,
-    /// What was done.
+    /// Action of the tick, as a metric label.
     pub action: ActionLabel,
-    /// How it ended, if the status write succeeds; else see [`Tick::error_after_status`].
+    /// Error of the tick if the status write succeeds; else see [`Tick::error_after_status`].
     pub error: ErrorLabel,
     /// True if a failing status write changes nothing about `error`, since an earlier failure ended the tick.
     pub(crate) failed_early: bool,
@@ -97,7 +97,7 @@ pub struct Event {
     pub message: String,
 }
 
-/// How grave an event is.
+/// Severity of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventType {
     /// All is well.
@@ -106,7 +106,7 @@ pub enum EventType {
     Warning,
 }
 
-/// What a tick did, as a metric label.
+/// Action of a tick, as a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionLabel {
     /// `scale_up`
@@ -117,7 +117,7 @@ pub enum ActionLabel {
     None,
 }
 
-/// How a tick ended, as a metric label.
+/// Error that ended a tick, as a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorLabel {
     /// `none`
@@ -128,11 +128,11 @@ pub enum ErrorLabel {
     Internal,
 }
 
-/// How a size came to be, step by step. Steps that were not reached are `None`.
+/// Steps that led to a size. Steps that were not reached are `None`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Steps {
-    /// Which way the decision took.
+    /// Branch that the decision took.
     pub branch: Branch,
     /// The size in the scale's spec; `None` if the scale could not be read.
     pub current: Option<i32>,
@@ -142,7 +142,7 @@ pub struct Steps {
     pub metrics: Vec<MetricStep>,
     /// The largest proposal, if a decision could be made; the fallback's size where that took over.
     pub proposed: Option<i32>,
-    /// What proposed it: the metric's name as events have it.
+    /// Name of the metric that proposed it, as events have it.
     pub proposed_by: Option<String>,
     /// After the stabilization windows.
     pub stabilized: Option<i32>,
@@ -150,13 +150,13 @@ pub struct Steps {
     pub rate_limit: Option<i32>,
     /// The size decided on.
     pub desired: Option<i32>,
-    /// What kept the size from what the metrics proposed; the last step that changed it.
+    /// Limit that kept the size from the metrics' proposal: the last step that changed it.
     pub limited_by: Option<Limit>,
-    /// What the fallback did, if it was looked at.
+    /// Step of the fallback, if it was considered.
     pub fallback: Option<FallbackStep>,
 }
 
-/// Which way a decision took.
+/// Branch that a decision took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Branch {
     /// The scale could not be read: nothing was decided.
@@ -181,9 +181,9 @@ pub enum Branch {
 pub struct MetricStep {
     /// Its name as events have it, such as `cpu resource utilization (percentage of request)`.
     pub name: String,
-    /// What it was found to be, as status writes it: `82%`, `123m`. `None` if it failed.
+    /// Current value, as status writes it: `82%`, `123m`. `None` if it failed.
     pub value: Option<String>,
-    /// What it should be.
+    /// Target value.
     pub target: Option<String>,
     /// Value over target. `None` if it failed; may be infinite with a target of 0.
     pub ratio: Option<f64>,
@@ -195,7 +195,7 @@ pub struct MetricStep {
     pub unknown: Option<Unknown>,
 }
 
-/// What a fallback did.
+/// Step of a fallback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum FallbackStep {
     /// Nothing is known since the time given, which is not yet long enough.
@@ -219,7 +219,7 @@ pub enum FallbackStep {
     },
 }
 
-/// What kept a size from what the metrics proposed.
+/// Limit that kept a size from the metrics' proposal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Limit {
     /// A recent lower proposal holds an increase.
@@ -276,7 +276,7 @@ impl Limit {
 }
 
 impl Tick {
-    /// How the tick ended, once the status was written or not.
+    /// Returns the error of the tick, given whether its status was written.
     #[must_use]
     pub fn error_after_status(&self, status_written: bool) -> ErrorLabel {
         if status_written || self.failed_early { self.error } else { ErrorLabel::Internal }

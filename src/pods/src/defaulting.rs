@@ -1,4 +1,4 @@
-//! What the API server adds to an HPA that a user wrote.
+//! Defaults that the API server adds to an HPA that a user wrote.
 
 use crate::spec::{
     Behavior, HpaSpec, MetricSpec, MetricTarget, ResourceSource, ScalingPolicyRule, ScalingRules,

@@ -1,4 +1,4 @@
-//! How soon memory must be stored again, and what a restarted process makes of what was stored.
+//! Urgency of storing memory, and the memory that a restarted process takes from storage.
 
 use crate::input::Options;
 use crate::memory::{Memory, Recommendation, StoredMemory, parse};
@@ -7,10 +7,10 @@ use crate::spec::HpaSpec;
 use crate::stabilization::Windows;
 use headroom_values::time::{Seconds, UnixTime};
 
-/// How soon memory must be stored.
+/// Urgency of storing memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Urgency {
-    /// What is stored says the same.
+    /// The stored memory is the same.
     Unchanged,
     /// It may wait until the status is written anyway, a minute at most: until then a restart would at worst hold the
     /// size for longer.
@@ -19,10 +19,10 @@ pub enum Urgency {
     Now,
 }
 
-/// How far the clocks of two leaders may be apart before what one has written is taken for nonsense by the other.
+/// Maximum difference between the clocks of two leaders. Stored times further in the future are invalid.
 pub const CLOCKS_APART_MAX: Seconds = Seconds(60);
 
-/// How soon `live` must replace `stored`, which was written last.
+/// Returns how soon `live` must replace `stored`, which was written last.
 ///
 /// While the proposal stays the same nothing is urgent, although its time moves on each tick: [`resumed`] takes the last
 /// one stored as repeated until the restart. A higher proposal is urgent when a decrease is held by a window, a lower
@@ -52,9 +52,9 @@ pub fn urgency(stored: &StoredMemory, live: &Memory, spec: &HpaSpec, options: &O
 /// never shorter. Scale events keep their times: those are facts, and none can be missing, since each is stored before
 /// its write. The newest proposal counts as repeated at `now`. A `stored_at` in the future changes nothing.
 ///
-/// What is of the future was edited by hand, or comes from a backup: a clock begins now, so that it holds for its window
-/// and not for ever, and a change more than [`CLOCKS_APART_MAX`] ahead is none, since it would stop one direction for ever
-/// and open the other without a limit.
+/// A time in the future was edited by hand, or comes from a backup. Such a clock begins now, so that it holds for its
+/// window and not for ever. A scale event more than [`CLOCKS_APART_MAX`] ahead is dropped, since it would stop one
+/// direction for ever and open the other without a limit.
 #[must_use]
 pub fn resumed(stored: &StoredMemory, stored_at: UnixTime, now: UnixTime) -> Memory {
     let mut memory = parse(stored);

@@ -1,4 +1,5 @@
-//! What one replica decision reads: spec, options, scale, pods and metrics as they were seen. Nothing is fetched here.
+//! Input of one replica decision: spec, options, scale, pods and metrics as they were observed. Nothing is fetched
+//! here.
 
 use std::sync::Arc;
 
@@ -20,17 +21,17 @@ pub struct Input<'a> {
     pub now: Moment,
     /// Cluster-wide settings.
     pub options: &'a Options,
-    /// What the user asks, defaulted (see [`crate::defaulting`]).
+    /// The user's spec, defaulted (see [`crate::defaulting`]).
     pub spec: &'a HpaSpec,
     /// Floors and ceilings by time; empty for an HPA without a policy of its own.
     pub schedules: &'a [Schedule],
-    /// What to do while the metrics are unknown; absent: hold, for as long as it takes.
+    /// Behavior while the metrics are unknown; absent: hold, for as long as it takes.
     pub fallback: Option<&'a Fallback>,
     /// The HPA's namespace; a metric of an object of kind Namespace is asked for by this name.
     pub namespace: &'a str,
     /// The status as it is stored: transition times and the values of failing ticks are taken from it.
     pub status: &'a HpaStatus,
-    /// What is remembered of earlier ticks.
+    /// Memory of earlier ticks.
     pub memory: &'a Memory,
     /// The scale subresource, or why it could not be read: resource unknown, no access, timeout.
     pub scale: Result<&'a Scale, &'a str>,
@@ -44,15 +45,15 @@ pub struct Input<'a> {
     pub answers: &'a [Answer<'a>],
 }
 
-/// What applies to all workloads.
+/// Options that apply to all workloads.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Options {
-    /// How often each workload is decided on. Default 15 s.
+    /// Time between two decisions on a workload. Default 15 s.
     pub sync_period: Seconds,
     /// The window downwards where the spec has none. Default 300 s.
     pub downscale_stabilization: Seconds,
-    /// How far a metric may be off its target, as a fraction. Default 0.1.
+    /// Deviation of a metric from its target, as a fraction, up to which the size is kept. Default 0.1.
     pub tolerance: f64,
     /// After a pod's start its CPU samples count only if it was ready for all of them. Default 300 s.
     pub cpu_initialization_period: Seconds,
@@ -61,7 +62,7 @@ pub struct Options {
     /// Samples older than this are stale: they count as missing, and a metric with no
     /// other is unknown. Default 5 min. Samples without a time are never stale.
     pub sample_age_max: Seconds,
-    /// What is switched on.
+    /// Feature gates.
     pub gates: Gates,
 }
 
@@ -97,7 +98,7 @@ impl Default for Gates {
     }
 }
 
-/// What the scale subresource says.
+/// Values of the scale subresource.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scale {
@@ -122,7 +123,7 @@ pub struct PodSeen {
     pub started_at: Option<Moment>,
     /// The Ready condition, if there is one.
     pub ready: Option<ReadyCondition>,
-    /// What it requests; shared by the pods of a template.
+    /// Requests of the pod; shared by the pods of a template.
     pub requests: Arc<PodRequests>,
     /// Its deletion cost. No decision on a number reads it, and no snapshot holds it.
     pub deletion_cost: DeletionCost,
@@ -154,7 +155,7 @@ pub struct ReadyCondition {
     pub transition_at: Moment,
 }
 
-/// What a pod requests.
+/// Requests of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PodRequests {
@@ -171,7 +172,7 @@ pub struct PodRequests {
     pub overhead: ResourceAmounts,
 }
 
-/// What a container requests.
+/// Requests of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContainerRequests {
@@ -181,7 +182,7 @@ pub struct ContainerRequests {
     pub requests: ResourceAmounts,
 }
 
-/// What an init container requests.
+/// Requests of an init container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct InitContainerRequests {
@@ -213,7 +214,7 @@ impl<N: Into<Arc<str>>> FromIterator<(N, Quantity)> for ResourceAmounts {
     }
 }
 
-/// What the metrics said when one metric was asked for.
+/// Answer of a metrics API to the question for one metric.
 #[derive(Clone, Debug)]
 pub enum Answer<'a> {
     /// For Resource and ContainerResource: usage of the pods that match the scale's selector.
@@ -262,7 +263,7 @@ pub struct PodUsage {
 pub struct ContainerUsage {
     /// The container.
     pub name: Arc<str>,
-    /// What it uses; a resource that is not in it was not measured, which is not 0.
+    /// Measured usage; a resource that is not in it was not measured, which is not 0.
     pub usage: ResourceAmounts,
 }
 
@@ -272,7 +273,7 @@ pub struct ContainerUsage {
 pub struct PodValue {
     /// The pod.
     pub pod: Arc<str>,
-    /// What it is.
+    /// The value.
     pub sample: Sample,
 }
 
@@ -300,7 +301,7 @@ impl Sample {
 pub enum Number {
     /// A quantity of Kubernetes. One beyond its range is cut to it.
     Quantity(Quantity),
-    /// What is no number: the text of it, such as NaN or +Inf.
+    /// Text that is not a finite number, such as NaN or +Inf.
     NotFinite(Arc<str>),
 }
 

@@ -1,12 +1,13 @@
-//! What is remembered of a workload between ticks: recommendations, scale events, since when nothing is known.
+//! Memory of a workload between ticks: recommendations, scale events, and the time since which no decision could be
+//! made.
 
 use serde::{Deserialize, Serialize};
 
 use crate::moment::Moment;
 use headroom_values::time::UnixTime;
 
-/// The memory of one workload: no more than [`RECOMMENDATIONS_MAX`] recommendations and [`EVENTS_MAX`] events a direction.
-/// Where decisions are made at whole seconds all times in it are whole, and `parse(render(m)) == m`.
+/// The memory of one workload: no more than [`RECOMMENDATIONS_MAX`] recommendations and [`EVENTS_MAX`] events a
+/// direction. If decisions are made at whole seconds, all times in it are whole, and `parse(render(m)) == m`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Memory {

@@ -19,7 +19,7 @@ use crate::status::{
 };
 use headroom_values::time::Seconds;
 
-/// What one metric came to.
+/// Result of one metric.
 #[derive(Clone, Debug)]
 pub(super) struct Evaluated {
     /// For status; empty if it failed.
@@ -30,7 +30,7 @@ pub(super) struct Evaluated {
     pub(super) failure: Option<(&'static str, String)>,
 }
 
-/// How a metric fails: what is unknown, and a sentence.
+/// Failure of a metric: the part that is unknown, and a sentence.
 struct Failure {
     unknown: Unknown,
     message: String,

@@ -57,7 +57,7 @@ pub(super) fn ceil_64(number: f64) -> i64 {
     number.ceil() as i64
 }
 
-/// How far a metric may be off its target, as fractions.
+/// Deviations of a metric from its target, as fractions, up to which the size is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Tolerance {
     down: f64,

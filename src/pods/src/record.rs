@@ -76,7 +76,7 @@ pub enum Leave {
     Held,
 }
 
-/// What the metrics said when one metric was asked for: an [`Answer`] that borrows nothing.
+/// Answer of a metrics API for one metric: an [`Answer`] that borrows nothing.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Reading {
     /// See [`Answer::Usage`].
@@ -188,7 +188,7 @@ pub struct ReplicaDecision {
     /// Name of the HPA that the policy is for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hpa: Option<Arc<str>>,
-    /// What is scaled.
+    /// The scale target.
     pub target: ScaleTargetRef,
     /// Time at which the decision was made.
     pub at: Moment,
@@ -196,7 +196,7 @@ pub struct ReplicaDecision {
     pub leave: Leave,
     /// The change of size; `None` if it stays.
     pub rescale: Option<Rescale>,
-    /// How the size came to be.
+    /// Steps that led to the size.
     pub steps: Steps,
 }
 
@@ -206,7 +206,7 @@ pub struct ReplicaDecision {
 pub struct ReplicaRecord {
     /// Settings, each once: nearly always one.
     pub options: Vec<Options>,
-    /// What pods request, each once.
+    /// Requests of pods, each distinct value once.
     pub requests: Vec<Arc<PodRequests>>,
     /// The input of the last decision of each workload, in order of their policies.
     pub workloads: Vec<WorkloadRecord>,

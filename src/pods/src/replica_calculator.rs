@@ -45,7 +45,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) status_replicas: i32,
 }
 
-/// What a pod based metric is compared with.
+/// Target that a pod based metric is compared with.
 #[derive(Clone, Debug)]
 pub(super) enum PodTarget {
     /// Percent of the pods' requests, given in the order of the pods, in thousandths.

@@ -1,4 +1,4 @@
-//! What a pod requests of one resource, as utilization counts it.
+//! Request of a pod for one resource, as utilization counts it.
 
 use crate::input::{ContainerRequests, PodSeen, ResourceAmounts};
 use headroom_values::quantity::Quantity;

@@ -14,7 +14,7 @@ use headroom_values::window::Window;
 pub struct Schedule {
     /// Name, unique in its list.
     pub name: Arc<str>,
-    /// When it is active.
+    /// Window in which it is active.
     pub window: Window,
     /// Fewest replicas, if it sets them.
     pub min_replicas: Option<i32>,
@@ -22,13 +22,13 @@ pub struct Schedule {
     pub max_replicas: Option<i32>,
 }
 
-/// What to do once no decision could be made from the metrics for a while.
+/// Behavior once no decision could be made from the metrics for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fallback {
     /// For how long nothing must have been known.
     pub after: Seconds,
-    /// What then.
+    /// Size from then on.
     pub replicas: FallbackReplicas,
 }
 
@@ -41,12 +41,12 @@ pub enum FallbackReplicas {
     Replicas {
         /// Number.
         count: i32,
-        /// Which way it may go.
+        /// Direction in which the size may change.
         direction: FallbackDirection,
     },
 }
 
-/// Which way a fallback may go.
+/// Direction in which a fallback may change the size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FallbackDirection {
     /// Only up: a larger size stays. What is unknown lowers nothing unless the user asks for it.
@@ -68,8 +68,8 @@ pub struct Bounds {
     pub active: Vec<Arc<str>>,
     /// Time at which the next window opens or closes; `None` if none does within eight years.
     pub next_change: Option<UnixTime>,
-    /// What was asked and is not given, for a condition: the schedules ask for more than the HPA's max, or for a min
-    /// above a max.
+    /// Message for a condition if the schedules ask for more than the HPA's max, or for a min above a max; `None` if
+    /// nothing was clamped.
     pub clamped: Option<String>,
 }
 
@@ -103,7 +103,7 @@ pub fn bounds(spec: &HpaSpec, schedules: &[Schedule], now: UnixTime) -> Bounds {
     }
 }
 
-/// What is left of the bounds that the schedules ask for, and what was cut.
+/// Clamps the bounds that the schedules ask for to the HPA's own; also returns a message on what was cut.
 fn clamp(min: i32, max: Option<i32>, own_min: i32, own_max: i32) -> (i32, i32, Option<String>) {
     let least = own_min.min(1);
     let mut cut = Vec::new();

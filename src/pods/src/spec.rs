@@ -1,4 +1,4 @@
-//! What a user asks of a workload's size, in the very words of autoscaling/v2. It checks nothing.
+//! A user's spec for a workload's size, with the field names of autoscaling/v2. It checks nothing.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ pub struct HpaSpec {
     pub min_replicas: Option<i32>,
     /// Most replicas.
     pub max_replicas: i32,
-    /// What the size is computed from; the largest proposal counts.
+    /// Metrics that the size is computed from; the largest proposal counts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub metrics: Vec<MetricSpec>,
-    /// How fast it may change. Absent: the legacy rules, which know no policies.
+    /// Limits on the speed of change, by direction. Absent: the legacy rules, which have no policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub behavior: Option<Behavior>,
 }
@@ -152,7 +152,7 @@ pub struct MetricSelectorRequirement {
     pub values: Vec<String>,
 }
 
-/// What a metric should be.
+/// Target of a metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricTarget {
@@ -170,7 +170,7 @@ pub struct MetricTarget {
     pub average_utilization: Option<i32>,
 }
 
-/// How fast the size may change, in each direction.
+/// Limits on the speed of change, by direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Behavior {
@@ -195,7 +195,8 @@ pub struct ScalingRules {
     /// The rates; absent is defaulted, an empty list is refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policies: Option<Vec<ScalingPolicyRule>>,
-    /// How far the metric may be off its target, as a fraction; absent: the operator's option.
+    /// Deviation of the metric from its target, as a fraction, up to which the size is kept; absent: the operator's
+    /// option.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Amount>,
 }
@@ -207,7 +208,7 @@ pub struct ScalingPolicyRule {
     /// Pods or Percent.
     #[serde(rename = "type")]
     pub type_: String,
-    /// How many, or how many percent.
+    /// Number of pods, or percent of the size.
     pub value: i32,
     /// The period, in seconds, 1 to 1800.
     pub period_seconds: i32,

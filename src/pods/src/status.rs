@@ -6,7 +6,7 @@ use crate::amount::Amount;
 use crate::spec::{MetricIdentifier, ScaleTargetRef};
 use headroom_values::time::UnixTime;
 
-/// What the HPA's status says. Equality is semantic: quantities by value, times in whole seconds.
+/// Status of an HPA. Equality is semantic: quantities by value, times in whole seconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HpaStatus {
@@ -47,7 +47,7 @@ pub struct Condition {
     pub message: String,
 }
 
-/// What one metric was found to be.
+/// Current value of one metric.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MetricStatus {
@@ -76,7 +76,7 @@ pub struct MetricStatus {
 pub struct ResourceStatus {
     /// The resource.
     pub name: String,
-    /// What it is.
+    /// Current value.
     pub current: MetricValueStatus,
 }
 
@@ -87,7 +87,7 @@ pub struct ContainerResourceStatus {
     pub name: String,
     /// The container.
     pub container: String,
-    /// What it is.
+    /// Current value.
     pub current: MetricValueStatus,
 }
 
@@ -96,7 +96,7 @@ pub struct ContainerResourceStatus {
 pub struct PodsStatus {
     /// The metric.
     pub metric: MetricIdentifier,
-    /// What it is.
+    /// Current value.
     pub current: MetricValueStatus,
 }
 
@@ -108,7 +108,7 @@ pub struct ObjectStatus {
     pub described_object: ScaleTargetRef,
     /// The metric.
     pub metric: MetricIdentifier,
-    /// What it is.
+    /// Current value.
     pub current: MetricValueStatus,
 }
 
@@ -117,7 +117,7 @@ pub struct ObjectStatus {
 pub struct ExternalStatus {
     /// The metric.
     pub metric: MetricIdentifier,
-    /// What it is.
+    /// Current value.
     pub current: MetricValueStatus,
 }
 
