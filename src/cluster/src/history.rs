@@ -1,4 +1,4 @@
-//! What the operator remembers: exactly what status holds, in whole seconds (design rule 2). Nothing here decides.
+//! The operator's memory: exactly what status holds, in whole seconds (design rule 2). Nothing here decides.
 
 pub mod fit;
 mod pairs;
@@ -60,7 +60,7 @@ pub struct PoolHistory {
     /// Classes of pods that had room on a ready node, or lost it again and again, and that their scheduler did not bind.
     #[serde(with = "pairs")]
     pub unbound: BTreeMap<PodClassKey, Unbound>,
-    /// What was learned of each group from live nodes: allocatable amounts, for scale from zero.
+    /// Templates learned from the live nodes of each group: allocatable amounts, for scale from zero.
     pub learned: BTreeMap<Arc<str>, LearnedTemplate>,
     /// Pods this pool could not help, by reason.
     pub refusals: Vec<Refusal>,
@@ -68,7 +68,7 @@ pub struct PoolHistory {
     pub blocked: Vec<Blocked>,
     /// Nodes that wait for the ones that this pool has bought in their place.
     pub replacement: Option<Replacement>,
-    /// What keeps this pool from buying in place of others for now.
+    /// Backoff during which this pool buys nothing in place of other nodes; `None` if there is none.
     pub consolidation_backoff: Option<ConsolidationBackoff>,
     /// Reason why no more outdated nodes of this pool are replaced.
     pub rotation_stop: Option<RotationStop>,
@@ -114,7 +114,7 @@ fn cheaper() -> Reason {
 pub struct RotationStop {
     /// The group of these nodes.
     pub group: Arc<str>,
-    /// What they were made of; empty where that was not known.
+    /// Version of the template that they were made of; empty where that was not known.
     pub template: Arc<str>,
     /// Start.
     pub since: UnixTime,
@@ -146,7 +146,7 @@ pub struct Intent {
     pub id: IntentId,
     /// The leader term (leaseTransitions) that has it in hand: the one that opened it, or that took it over.
     pub epoch: u64,
-    /// What is to happen, and how far it has come.
+    /// Action of the intent, and how far it has come.
     pub action: Action,
     /// Reason, for the decision record.
     pub reason: Reason,
@@ -156,7 +156,7 @@ pub struct Intent {
     pub deadline: UnixTime,
 }
 
-/// What an intent does.
+/// Action of an intent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
     /// Raise one group's target.
@@ -175,7 +175,7 @@ pub struct Increase {
     pub from: u32,
     /// The target wanted; greater than `from`.
     pub to: u32,
-    /// How far it has come.
+    /// Current phase.
     pub phase: IncreasePhase,
     /// Time at which the cloud accepted `to`; `None` before, and where that was not remembered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -201,7 +201,7 @@ pub struct Removal {
     pub group: Arc<str>,
     /// The nodes that go; one that turns out to be needed is let go of.
     pub victims: Vec<Victim>,
-    /// How far it has come.
+    /// Current phase.
     pub phase: RemovalPhase,
     /// Time at which the present phase began.
     pub phase_since: UnixTime,
@@ -264,7 +264,7 @@ pub struct Anticipation {
     pub since: UnixTime,
     /// Not anticipated again before this instant, once the pods have failed to appear.
     pub until: Option<UnixTime>,
-    /// How often the pods failed to appear in a row.
+    /// Number of times in a row that the pods failed to appear.
     pub failures: u32,
 }
 
@@ -290,7 +290,7 @@ pub struct Unbound {
     pub bought_at: Option<UnixTime>,
     /// No demand before this instant.
     pub until: Option<UnixTime>,
-    /// How often in a row they were held back.
+    /// Number of times in a row that they were held back.
     pub failures: u32,
     /// Bound pods of the class; when there are more, their scheduler takes such pods.
     pub bound_count: u32,
@@ -298,7 +298,7 @@ pub struct Unbound {
     pub examples: Vec<Arc<str>>,
 }
 
-/// What live nodes of a group taught.
+/// Template learned from the live nodes of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LearnedTemplate {
@@ -350,7 +350,7 @@ pub struct Decision {
     pub id: IntentId,
     /// Time at which it was made.
     pub time: UnixTime,
-    /// What was done.
+    /// Action.
     pub action: DecisionAction,
     /// The group it acted on; empty when it concerns the pool.
     pub group: Arc<str>,
@@ -362,7 +362,7 @@ pub struct Decision {
     pub reason: Reason,
     /// The same for a person, with numbers.
     pub message: Arc<str>,
-    /// How it ended.
+    /// Outcome.
     pub outcome: DecisionOutcome,
     /// Number of pods that it is for, or moves.
     pub pods_count: u32,
@@ -372,7 +372,7 @@ pub struct Decision {
     pub considered: Vec<Considered>,
 }
 
-/// What a decision did.
+/// Action of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DecisionAction {
     /// Asked for more nodes.
@@ -381,12 +381,12 @@ pub enum DecisionAction {
     ScaleDown,
 }
 
-/// How a decision ended.
+/// Outcome of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DecisionOutcome {
     /// Its intent is still open.
     InProgress,
-    /// What was wanted is there.
+    /// The desired state is reached.
     Done,
     /// It ran into an error or its deadline.
     Failed,
@@ -481,8 +481,8 @@ impl PoolHistory {
 
     /// Takes the open intents in hand for leader term `epoch`.
     ///
-    /// What an earlier term wrote differs from then on from what is stored, so that it is written before its next effect:
-    /// a leader that was shown an older state than there is learns so by that write, which is refused for its version.
+    /// Intents of an earlier term then differ from the stored ones, so they are written before their next effect. A
+    /// leader that was shown an outdated state learns so from that write, which is refused for its resource version.
     pub fn take_in_hand(&mut self, epoch: u64) {
         self.intents.iter_mut().for_each(|intent| intent.epoch = epoch);
     }

@@ -13,7 +13,7 @@ use crate::world::template::NodeTemplate;
 /// Most pods of a question; options are described without the others.
 pub const PODS_MAX: usize = 5_000;
 
-/// Which of several options is to be bought.
+/// A question to the expander server: the option to buy out of several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Question {
@@ -37,7 +37,7 @@ pub struct QuestionOption {
     pub nodes_count: u32,
     /// Pods that they take, those that the question leaves out included.
     pub pods_count: u32,
-    /// What a new node is.
+    /// Template of a new node.
     pub node: NodeTemplate,
     /// The pods that it takes, as ranges of [`Question::pods`]: the first, and how many.
     pub pods: Vec<(usize, usize)>,
@@ -53,7 +53,7 @@ pub struct QuestionPod {
     pub uid: Arc<str>,
     /// Its controller, if it has one and exists.
     pub owner: Option<Arc<Owner>>,
-    /// What it shares with its siblings.
+    /// The pod's class: everything that it shares with its siblings.
     pub class: Arc<PodClass>,
 }
 

@@ -1,4 +1,5 @@
-//! Which pods of a ReplicaSet go when its replicas are lowered, so that nodes become empty. Pure; it writes nothing.
+//! Choice of the pods of a ReplicaSet to delete when its replicas are lowered, so that nodes become empty. Pure; it
+//! writes nothing.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,7 +141,7 @@ impl Set {
     }
 }
 
-/// How much is won when the pods of a node go; the most comes first.
+/// Gain of deleting the pods of a node; the largest comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Grade {
     /// The node goes, so that its pods move anyway.
@@ -223,14 +224,14 @@ fn thousandths(used: &Resources, of: &Resources) -> i64 {
     part(used.cpu_milli, of.cpu_milli).max(part(used.memory_bytes, of.memory_bytes))
 }
 
-/// What else is on a node.
+/// Other pods on a node.
 #[derive(Debug, Default)]
 struct Others {
     /// Pods of others that would have to move.
     move_count: usize,
     /// True if one of them keeps the node.
     keep: bool,
-    /// What they and the own pods request.
+    /// Requests of these and of the own pods.
     used: Resources,
 }
 
@@ -285,7 +286,7 @@ fn pick(shares: &[Share<'_>], sets: &[&Set]) -> Vec<Vec<PodId>> {
     picked.pods
 }
 
-/// How many pods of a workload go in each zone: what stays is as even as it can be.
+/// Returns how many pods of a workload go in each zone: the rest is spread as evenly as possible.
 fn quotas<'s>(shares: &[Share<'s>], set: usize, n_going: usize) -> BTreeMap<&'s str, usize> {
     let mut quotas: BTreeMap<&str, usize> = BTreeMap::new();
     for share in shares {
@@ -322,7 +323,7 @@ impl Picked<'_> {
         self.quotas.get(set).and_then(|zones| zones.get(zone)).copied().unwrap_or(0)
     }
 
-    /// What emptying a node costs of the quotas, for each CPU of it.
+    /// Returns the part of the quotas that emptying a node uses, for each CPU of it.
     fn price(&self, share: &Share<'_>) -> u64 {
         let part = |(set, _): &(usize, PodId)| {
             let quota = u64::try_from(self.quota(*set, share.zone)).unwrap_or(u64::MAX);

@@ -26,7 +26,7 @@ const IGNORED_ON_AWS: [&str; 5] = [
     "topology.ebs.csi.aws.com/zone",
 ];
 
-/// What is compared.
+/// Fields of two groups that are compared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Comparator {
     /// Amounts and labels.
@@ -37,10 +37,10 @@ pub enum Comparator {
     Labels(Vec<Arc<str>>),
 }
 
-/// How alike is alike.
+/// Rules by which two groups are similar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Similarity {
-    /// What is compared.
+    /// Fields that are compared.
     pub comparator: Comparator,
     /// Labels ignored besides those that always are.
     pub ignored_labels: Vec<Arc<str>>,
@@ -134,7 +134,8 @@ fn amounts(all: &Resources) -> Vec<(Arc<str>, i64)> {
     built_in.chain(all.extended_iter().map(|(name, amount)| (name.clone(), amount))).collect()
 }
 
-/// What the node has beside its pods, of the kinds that count as asked for. The number of pods is not used up.
+/// Returns the resources of the node that its pods do not use, of the kinds that count as requested. The number of pods
+/// is not used up.
 fn free(shape: Shape<'_>) -> Vec<(Arc<str>, i64)> {
     let offered = &shape.node.allocatable;
     let asked = shape.requested;

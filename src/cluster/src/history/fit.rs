@@ -157,8 +157,8 @@ fn reported_bytes(intents: &[Intent]) -> usize {
     REPORTED_BYTES_MAX.min(RECORD_BYTES_MAX.saturating_sub(journal)).max(REPORTED_BYTES_LEAST)
 }
 
-/// What is reported and not needed for the next decision: keeps the newest decisions and the first rows that fit into
-/// `bytes_max`, decisions before rows; returns how many went.
+/// Shortens the parts of status that are reported and not needed for the next decision: keeps the newest decisions and
+/// the first rows that fit into `bytes_max`, decisions before rows. Returns the number of entries dropped.
 fn fit_reported(
     refusals: &mut Vec<Refusal>,
     blocked: &mut Vec<Blocked>,

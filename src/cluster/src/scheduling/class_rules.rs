@@ -1,4 +1,4 @@
-//! What one class of pods asks of the counts of others. It counts nothing.
+//! Rules of one class of pods on the counts of other pods. It counts nothing.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::world::pod::PodClass;
 use headroom_values::labels::Labels;
 use headroom_values::resources::Resources;
 
-/// What one class asks of the counters.
+/// Rules of one class on the counters.
 #[derive(Debug, Default)]
 pub(super) struct ClassRules {
     /// One a spread constraint, in order, and whether the constraint selects the class itself.

@@ -29,7 +29,7 @@ pub enum Operator {
 pub struct Requirement {
     /// The label (or field) key.
     pub key: Arc<str>,
-    /// How values are compared.
+    /// Comparison of the label's value.
     pub operator: Operator,
     /// The values; empty for Exists and DoesNotExist.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct RequiredNodeAffinity {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodAffinityTerm {
-    /// Which pods count; `None` matches none. matchLabelKeys are merged in at the edge, as the API server does.
+    /// Selector of the pods that count; `None` matches none.
     pub selector: Option<LabelSelector>,
     /// Namespaces by name; with no namespaces and no selector at all: the pod's own.
     pub namespaces: Vec<Arc<str>>,
@@ -86,7 +86,7 @@ pub struct TopologySpread {
     pub max_skew: i32,
     /// The node label whose equal values make one domain.
     pub topology_key: Arc<str>,
-    /// Which pods are counted; `None` counts none.
+    /// Selector of the pods that are counted; `None` counts none.
     pub selector: Option<LabelSelector>,
     /// Fewest domains before the global minimum counts as more than 0; 1 when unset.
     pub min_domains: i32,
@@ -131,7 +131,7 @@ pub struct Taint {
     pub effect: TaintEffect,
 }
 
-/// How a toleration looks at a taint's value.
+/// Comparison of a toleration with a taint's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// It must be equal.
@@ -153,7 +153,7 @@ pub struct Toleration {
     pub key: Arc<str>,
     /// The value that the taint's value is compared with; unused with operator Exists.
     pub value: Arc<str>,
-    /// How they are compared.
+    /// Comparison of the value.
     pub operator: TolerationOperator,
     /// The effect tolerated; `None` for all.
     pub effect: Option<TaintEffect>,

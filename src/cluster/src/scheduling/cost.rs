@@ -1,4 +1,4 @@
-//! What looking at the words of a class or of a term costs, in work units: no list, however long, is walked for nothing.
+//! Cost of evaluating the rules of a class or of a term, in work units that grow with the length of their lists.
 
 use crate::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, PodAffinityTerm, RequiredNodeAffinity, Requirement,

@@ -15,7 +15,7 @@ use crate::world::node::{DELETION_TAINT, HOSTNAME_LABEL};
 use crate::world::pod::PodClass;
 use headroom_values::labels::Labels;
 
-/// Which pods a counter counts. Counters of equal meaning are one.
+/// Pods that a counter counts. Counters of equal meaning are one.
 ///
 /// Terms and selectors are those of a class, which is kept rather than copied: they may be long.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +122,7 @@ impl Hash for OwnTerms {
     }
 }
 
-/// What a spread constraint of a class counts; equal where selectors and namespaces are.
+/// Pods that a spread constraint of a class counts; equal where selectors and namespaces are.
 #[derive(Clone, Debug)]
 pub(super) struct OwnSpread(Arc<PodClass>, usize);
 
@@ -261,7 +261,7 @@ fn mark() -> Taint {
     Taint { key: DELETION_TAINT.into(), value: "".into(), effect: TaintEffect::NoSchedule }
 }
 
-/// Which nodes count for spread constraints: the topology keys that a node must have, the selector and affinity that it
+/// Nodes that count for spread constraints: the topology keys that a node must have, the selector and affinity that it
 /// must meet, and the tolerations that its taints must meet, where those are honoured.
 #[derive(Clone, Debug)]
 pub(super) struct InclusionRule {

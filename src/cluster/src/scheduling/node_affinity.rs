@@ -8,7 +8,7 @@ use crate::scheduling::constraints::{
 };
 use headroom_values::labels::Labels;
 
-/// What node affinity reads of a node: its name and its labels.
+/// Fields of a node that node affinity reads: its name and its labels.
 pub trait LabelledNode {
     /// The node's name, the only field that matchFields knows.
     fn node_name(&self) -> &str;

@@ -1,4 +1,4 @@
-//! Why a pod does not fit a node, with the values a person needs. It holds no rule.
+//! Reason why a pod does not fit a node, with the values that explain it. It holds no rule.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub enum Refusal {
         key: Arc<str>,
         /// The value asked for.
         wanted: Arc<str>,
-        /// What the node has, if anything.
+        /// Value of the node, if it has one.
         found: Option<Arc<str>>,
     },
     /// No term of the required node affinity holds.
@@ -36,7 +36,7 @@ pub enum Refusal {
         wanted: Arc<str>,
         /// The label it is about.
         key: Arc<str>,
-        /// What the node has, if anything.
+        /// Value of the node, if it has one.
         found: Option<Arc<str>>,
     },
     /// A host port is taken.
@@ -73,11 +73,11 @@ pub enum Refusal {
     VolumeAffinity {
         /// The claim.
         claim: Arc<str>,
-        /// What its volume asks of the node.
+        /// Requirement of its volume on the node.
         wanted: Arc<str>,
         /// The label it is about; empty when it is about none.
         key: Arc<str>,
-        /// What the node has, if anything.
+        /// Value of the node, if it has one.
         found: Option<Arc<str>>,
     },
     /// A claim keeps the pod off every node for now.
@@ -118,19 +118,19 @@ pub enum Refusal {
     OpenDomain {
         /// The topology key.
         topology_key: Arc<str>,
-        /// What is known of the node's value.
+        /// Known part of the node's value.
         found: Arc<str>,
     },
     /// The node does not have what claims of devices ask for.
     Devices {
-        /// Which rule.
+        /// The rule that refuses the pod.
         reason: Reason,
         /// The claim and request, and what is missing.
         text: Arc<str>,
     },
     /// A constraint that this version cannot simulate.
     Unsupported {
-        /// Which, for example `resource claim gpu (devices)`.
+        /// Feature, for example `resource claim gpu (devices)`.
         what: Arc<str>,
     },
 }
@@ -193,7 +193,7 @@ impl Refusal {
         }
     }
 
-    /// What the pod asks for, without what the node has.
+    /// Returns the requirement of the pod, without the node's value.
     #[must_use]
     pub fn wanted(&self) -> String {
         match self {

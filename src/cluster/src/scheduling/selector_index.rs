@@ -1,4 +1,4 @@
-//! Which of many label selectors may select a set of labels, without asking each. It evaluates no selector.
+//! Index of label selectors by the labels that they may select, so that not each is asked. It evaluates no selector.
 
 use std::sync::Arc;
 

@@ -8,14 +8,14 @@ use crate::scheduling::snapshot::ClassIx;
 /// Parts of a plan's work of which one search for all pods may take one: a plan searches several times.
 const SEARCHES: u64 = 8;
 
-/// What a plan may still spend, in work units.
+/// Budget of a plan that is left, in work units.
 ///
 /// Half of the work of a search is for whoever comes first, and half is shared out evenly among the namespaces with
 /// pods that want nodes. So one namespace may use all that others leave, and never what is theirs. The same holds for
 /// the plan as a whole, since nodes are bought and pods placed anew several times.
 #[derive(Clone, Debug)]
 pub struct Shares {
-    /// What everybody together may spend of each search.
+    /// Budget of each search that all namespaces share.
     common: u64,
     search: Purse,
     plan: Purse,
@@ -28,7 +28,7 @@ pub struct Shares {
 struct Purse {
     /// The work counter up to which everybody may search.
     common_until: u64,
-    /// What each namespace may spend besides.
+    /// Further budget of each namespace.
     share: u64,
     spent: BTreeMap<Arc<str>, u64>,
 }

@@ -143,9 +143,9 @@ pub struct Snapshot<'w> {
     pub(super) port_holders: Vec<Option<Vec<ClassIx>>>,
     /// By node, once asked: the volumes of its pods.
     pub(super) node_volumes: Vec<Option<NodeVolumes>>,
-    /// What the volumes of each class ask, once asked.
+    /// Volumes of each class; `None` until first used.
     pub(super) volumes: Vec<Option<Arc<ClassVolumes>>>,
-    /// Who holds which devices, once asked.
+    /// Claims and the devices that they hold; `None` until first used.
     pub(super) devices: Option<Box<Book<'w>>>,
     /// Volumes that may be claimed, once asked.
     pub(super) free_volumes: Option<Arc<[&'w Volume]>>,
@@ -330,7 +330,7 @@ impl<'w> Snapshot<'w> {
         matches!(self.node(node).pods, Pods::World(..))
     }
 
-    /// What is left of a node's cpu, memory and pods.
+    /// Returns the free cpu, memory and pods of a node.
     #[must_use]
     pub fn room(&self, node: NodeIx) -> Amounts {
         self.rooms[node.0 as usize]
@@ -532,7 +532,7 @@ impl<'w> Snapshot<'w> {
         }
     }
 
-    /// What a pod asks for; classes of the world are borrowed from there.
+    /// Returns the requests of a pod; classes of the world are borrowed from there.
     fn requests_of(&self, pod: PodRef) -> Cow<'w, Resources> {
         let class = self.class_of(pod);
         if (class.0 as usize) < self.world.classes().capacity() {
@@ -622,19 +622,19 @@ impl<'w> NodeView<'w> {
         self.open
     }
 
-    /// What its pods can have in all.
+    /// Returns the allocatable amounts of the node.
     #[must_use]
     pub fn allocatable(&self) -> &Resources {
         self.allocatable.as_deref().unwrap_or(&self.source().allocatable)
     }
 
-    /// What its pods ask for in all.
+    /// Returns the sum of its pods' requests.
     #[must_use]
     pub fn requested(&self) -> &Resources {
         &self.requested
     }
 
-    /// How many volumes of each driver it can attach; `None` when that is not known or not limited.
+    /// Returns how many volumes of each driver it can attach; `None` when that is not known or not limited.
     #[must_use]
     pub fn attach_limits<'a>(&'a self, world: &'a World) -> Option<&'a AttachLimits> {
         match &self.source {

@@ -32,10 +32,10 @@ const ZONE_ALIASES: [&str; 4] = [
 ];
 const REGION_LABEL: &str = "topology.kubernetes.io/region";
 
-/// What the volumes of one class ask, looked up once a snapshot.
+/// Requirements of the volumes of one class, looked up once a snapshot.
 #[derive(Debug, Default)]
 pub(super) struct ClassVolumes {
-    /// What keeps the pod off every node.
+    /// Refusal that holds on every node; `None` if some node may fit.
     hopeless: Option<Refusal>,
     bound: Vec<BoundClaim>,
     waiting: Vec<WaitingClaim>,
@@ -60,13 +60,13 @@ struct BoundClaim {
 #[derive(Debug)]
 struct WaitingClaim {
     claim: Arc<str>,
-    /// Where a volume is being made already.
+    /// Node for which a volume is being made already.
     selected: Option<Arc<str>>,
     /// Nodes of the free volumes that would do; `None` is all nodes.
     free: Vec<Option<Arc<RequiredNodeAffinity>>>,
-    /// Where one can be made; `None` is nowhere, no terms is everywhere.
+    /// Topologies in which one can be made; `None` is nowhere, no terms is everywhere.
     topologies: Option<Vec<Topology>>,
-    /// Where its driver has reported capacity for one; `None` where it need not report any.
+    /// Capacity that its driver has reported for new volumes; `None` where it need not report any.
     capacity: Option<ReportedCapacity>,
 }
 
@@ -266,7 +266,7 @@ fn made<'s>(claim: &PodClaim, pod: &PodClass, storage: &'s Storage) -> Option<&'
     storage.claims.get(&headroom_values::labels::ObjectKey::new(pod.namespace.clone(), &*claim.name))
 }
 
-/// What a claim of a pod asks of nodes.
+/// Returns the requirements of a pod's claim on nodes.
 ///
 /// Source: volumebinding/binder.go, GetPodVolumeClaims.
 fn claim_phase(

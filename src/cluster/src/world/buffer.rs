@@ -40,13 +40,13 @@ pub struct CapacityBuffer {
     pub percentage: Option<u32>,
     /// `spec.limits`: cpu in milli-cores, all others in whole units. Empty for none.
     pub limits: BTreeMap<Arc<str>, i64>,
-    /// What in its spec cannot be read, and what to write instead; it holds no room then.
+    /// Error in its spec, and the text to write instead; `None` if it is valid.
     pub fault: Option<Arc<str>>,
     /// Its status as it was seen last. No plan reads it.
     pub status: BufferStatus,
 }
 
-/// Where the shape of a buffer's pods comes from.
+/// Source of the shape of a buffer's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum BufferSource {
     /// Neither reference is set.
@@ -97,7 +97,7 @@ pub struct BufferCondition {
     pub changed_at: UnixTime,
 }
 
-/// What pods are made from: a PodTemplate, or the template of a Deployment.
+/// Template of pods: a PodTemplate, or the template of a Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
     /// Namespace and name of the object.

@@ -31,11 +31,11 @@ pub struct CapacityQuota {
     pub uid: Arc<str>,
     /// Number of edits of its spec.
     pub generation: i64,
-    /// Which nodes count; every node if it has no requirement.
+    /// Selector of the nodes that count; every node if it has no requirement.
     pub selector: LabelSelector,
     /// Most of each resource: CPU in thousandths of a core, the price in millionths, memory in bytes, others as they are.
     pub limits: BTreeMap<Arc<str>, i64>,
-    /// What in its spec cannot be read, and what to write instead: it bounds nothing.
+    /// Error in its spec, and the text to write instead: with one, it bounds nothing.
     pub fault: Option<Arc<str>>,
     /// Its status as it was seen last.
     pub status: QuotaStatus,
@@ -47,7 +47,7 @@ pub struct CapacityQuota {
 pub struct QuotaStatus {
     /// The generation that it is about.
     pub observed_generation: Option<i64>,
-    /// What is in use, in the same units as the limits.
+    /// Amounts in use, in the same units as the limits.
     pub used: BTreeMap<Arc<str>, i64>,
     /// Conditions, by type.
     pub conditions: BTreeMap<Arc<str>, BufferCondition>,
@@ -67,7 +67,8 @@ impl CapacityQuota {
             && expressions.iter().all(|one| met(&one.key, requirement_holds(one, labels.get(&one.key))))
     }
 
-    /// How much of a limited resource one node has. The price is that of its pool in millionths, 0 where none is declared.
+    /// Returns the amount that one node has of a limited resource. The price is that of its pool in millionths, 0 where
+    /// none is declared.
     #[must_use]
     pub fn amount(resource: &str, capacity: &Resources, price_micro: Option<i64>) -> i64 {
         match resource {

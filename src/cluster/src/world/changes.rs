@@ -1,4 +1,4 @@
-//! How the world takes in a change: each kind of object has its place, and sums follow.
+//! Changes of the world by an object that was applied or deleted, with all sums kept up to date.
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -70,9 +70,9 @@ impl DeviceObject {
 pub struct ResourceClaim {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// What it asks for.
+    /// Spec of the claim.
     pub spec: Arc<ClaimSpec>,
-    /// What it has got; `None` while it has nothing.
+    /// Its allocation; `None` while it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub allocation: Option<ClaimAllocation>,
     /// Pods that may use it, by uid and name (`status.reservedFor`).
@@ -80,12 +80,12 @@ pub struct ResourceClaim {
     pub users: Vec<ClaimUser>,
     /// True if a deletion timestamp is set.
     pub deleting: bool,
-    /// What in it cannot be read; empty if all can.
+    /// Error in it; empty if all of it can be read.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub fault: Arc<str>,
 }
 
-/// Who may use a claim.
+/// A pod or other object that may use a claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimUser {
@@ -103,9 +103,9 @@ pub struct ClaimUser {
 pub struct ClaimTemplate {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// What each claim made of it asks for.
+    /// Spec of each claim made from it.
     pub spec: Arc<ClaimSpec>,
-    /// What in it cannot be read; empty if all can.
+    /// Error in it; empty if all of it can be read.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub fault: Arc<str>,
 }
@@ -117,11 +117,11 @@ pub struct ClaimTemplate {
 pub struct PodDeviceClaim {
     /// Its name in the pod.
     pub name: Arc<str>,
-    /// Where it comes from.
+    /// Source of the claim.
     pub source: DeviceClaimSource,
 }
 
-/// Where a claim of a pod comes from. The object is in the pod's namespace.
+/// Source of a pod's claim. The object is in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum DeviceClaimSource {

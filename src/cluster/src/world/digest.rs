@@ -1,4 +1,5 @@
-//! What a plan reads of every node, side by side in one table. It holds nothing that the nodes themselves do not say.
+//! The fields of every node that a plan reads, side by side in one table. It holds nothing that is not in the nodes
+//! themselves.
 //!
 //! A plan looks at all nodes, and most of them need no second look: few bytes in order are read many times faster than
 //! objects scattered over memory.
@@ -60,7 +61,7 @@ impl Amounts {
         Self { cpu_milli: resources.cpu_milli, memory_bytes: resources.memory_bytes, pods: resources.pods }
     }
 
-    /// What is left when `taken` is taken; below zero where more is taken than there is.
+    /// Returns the difference after `taken` is taken; below zero where more is taken than there is.
     #[must_use]
     pub fn less(self, taken: Self) -> Self {
         Self {
@@ -105,9 +106,9 @@ pub struct NodeDigest {
     pub unusual_count: u32,
     /// Creation.
     pub created_at: UnixTime,
-    /// What its pods ask for that have not finished.
+    /// Sum of the requests of its pods that have not finished.
     pub requested: Amounts,
-    /// What pods can have.
+    /// Amounts that its pods can use.
     pub allocatable: Amounts,
 }
 

@@ -1,4 +1,4 @@
-//! What the server of expander `Grpc` has answered. Data only: plans read it, and the operator's loop asks.
+//! Answers of the server of expander `Grpc`. Data only: plans read it, and the operator's loop asks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use headroom_values::time::{Seconds, UnixTime};
 
-/// How long an answer holds; a rejection is asked about again after it.
+/// Time for which an answer holds; a rejection is asked about again after it.
 pub const ANSWER_HOLDS: Seconds = Seconds(30);
-/// How long an answer is kept: a rejection is still reported while its question is asked anew.
+/// Time for which an answer is kept: a rejection is still reported while its question is asked anew.
 pub const ANSWER_KEPT: Seconds = Seconds(90);
 /// Most answers that are kept; the oldest go first.
 pub const ANSWERS_MAX: usize = 256;
 
-/// What is known of the server of expander `Grpc`.
+/// Known answers of the server of expander `Grpc`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct ExpanderAnswers {
@@ -26,7 +26,7 @@ pub struct ExpanderAnswers {
     pub silence: Option<ExpanderSilence>,
 }
 
-/// What an answer that names no option means.
+/// Meaning of an answer that names no option.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum EmptyAnswer {
     /// All options are rejected: nothing is bought, as in Cluster Autoscaler since 1.32.
@@ -49,7 +49,7 @@ impl EmptyAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExpanderAnswer {
-    /// When it came.
+    /// Time at which it came.
     pub at: UnixTime,
     /// Options that the server named, by the names that they were asked by, in order of the question; names of no option
     /// are left out.
@@ -65,7 +65,7 @@ pub struct ExpanderAnswer {
 pub struct ExpanderSilence {
     /// Its end.
     pub until: UnixTime,
-    /// What the last call came to.
+    /// Error of the last call.
     pub message: Arc<str>,
 }
 

@@ -51,7 +51,7 @@ impl GangKind {
     }
 }
 
-/// How a pod names its gang; the object is in the pod's namespace.
+/// Reference of a pod to its gang; the object is in the pod's namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GangRef {
@@ -108,7 +108,7 @@ pub struct Gang {
     pub disrupted_at_once: bool,
 }
 
-/// What is known of gangs.
+/// Gangs of the cluster, and the kinds of objects that define them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gangs {
     /// By kind and key.

@@ -60,7 +60,7 @@ impl<T: Eq + Hash> Interner<T> {
     /// The value of a live id.
     ///
     /// # Panics
-    /// When `id` was released by its last holder: a bug of the caller.
+    /// If `id` was released by its last holder: a bug of the caller.
     #[must_use]
     pub fn get(&self, id: InternedId) -> &Arc<T> {
         &self.slots[id.0 as usize].as_ref().expect("a live id has a value").0
@@ -79,7 +79,7 @@ impl<T: Eq + Hash> Interner<T> {
             .filter_map(|(id, slot)| slot.as_ref().map(|(value, _)| (InternedId(id), value)))
     }
 
-    /// How many distinct values are alive.
+    /// Returns the number of distinct values that are alive.
     #[must_use]
     pub fn len(&self) -> usize {
         self.ids.len()

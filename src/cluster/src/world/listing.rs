@@ -1,4 +1,4 @@
-//! Which nodes the instances are that a pool's provider lists, kept up with both. Whose a node is, others decide.
+//! Nodes of the instances that a pool's provider lists, kept up to date with both. It does not decide whose a node is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::world::NodeId;
 use crate::world::provider::ProviderState;
 use headroom_values::time::UnixTime;
 
-/// What one pool's provider lists, by node.
+/// Instances that one pool's provider lists, by node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
     /// Ids of the groups, in order.

@@ -1,4 +1,4 @@
-//! What is: the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
+//! State of the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
 
 pub mod buffer;
 mod canonical;
@@ -98,7 +98,7 @@ pub enum Delta {
     StorageClassApplied(Box<StorageClass>),
     /// A StorageClass is gone.
     StorageClassDeleted(Arc<str>),
-    /// What CSI drivers say of a node is new or has changed.
+    /// Attach limits that CSI drivers report for a node are new or have changed.
     CsiNodeApplied(Arc<str>, AttachLimits),
     /// No CSI driver says anything of a node any more.
     CsiNodeDeleted(Arc<str>),
@@ -134,7 +134,7 @@ pub enum Delta {
     QuotaDeleted(ObjectKey),
     /// The ProvisioningRequests that another controller writes, all of them.
     RequestsOfOthers(BTreeSet<ObjectKey>),
-    /// What the server of expander `Grpc` has answered, all of it.
+    /// All answers of the server of expander `Grpc`.
     ExpanderAnswered(Box<ExpanderAnswers>),
     /// A ProvisioningRequest is new or has changed.
     RequestApplied(Box<ProvisioningRequest>),
@@ -156,7 +156,7 @@ pub enum Delta {
     DeviceDeleted(DeviceKind, ObjectKey),
     /// The server does not have this kind of resource.k8s.io, or it may not be read. A complete list says the contrary.
     DeviceKindMissing(DeviceKind),
-    /// What a pool's provider said.
+    /// State that a pool's provider reported.
     ProviderObserved(Arc<str>, Known<ProviderState>),
     /// The pool is no longer managed.
     ProviderForgotten(Arc<str>),
@@ -237,8 +237,8 @@ pub struct NodeEntry {
     pub pods: Vec<PodId>,
     /// The sum of the requests of its pods that have not finished.
     pub requested: Resources,
-    /// How many of the pods in that sum a measurement may leave out: those being deleted, and those of a priority
-    /// below zero. With none of them the sum alone measures the node.
+    /// Number of the pods in that sum that the measured utilization may leave out: those being deleted, and those of a
+    /// priority below zero. With none of them the sum alone measures the node.
     pub unusual_count: u32,
 }
 
@@ -304,7 +304,7 @@ impl World {
         self.revision
     }
 
-    /// What the server of expander `Grpc` has answered.
+    /// Returns the answers of the server of expander `Grpc`.
     #[must_use]
     pub fn expander(&self) -> &ExpanderAnswers {
         &self.expander
@@ -313,7 +313,7 @@ impl World {
     /// The pod of a live id.
     ///
     /// # Panics
-    /// When the pod is gone: ids do not outlive the plan that read them.
+    /// If the pod is gone: ids do not outlive the plan that read them.
     #[must_use]
     pub fn pod(&self, id: PodId) -> &PodEntry {
         self.pods[id.0 as usize].as_ref().expect("a live pod id has an entry")
@@ -328,7 +328,7 @@ impl World {
     /// The node of a live id.
     ///
     /// # Panics
-    /// When the node is gone: ids do not outlive the plan that read them.
+    /// If the node is gone: ids do not outlive the plan that read them.
     #[must_use]
     pub fn node(&self, id: NodeId) -> &NodeEntry {
         self.nodes[id.0 as usize].as_ref().expect("a live node id has an entry")
@@ -368,7 +368,7 @@ impl World {
         &self.badges
     }
 
-    /// What the provider of `pool` lists, by node; `None` while nothing is known of it.
+    /// Returns the instances that the provider of `pool` lists, by node; `None` while its state is unknown.
     #[must_use]
     pub fn listing(&self, pool: &str) -> Option<&Listing> {
         self.listings.get(pool)
@@ -425,7 +425,7 @@ impl World {
         self.pod_ids.len()
     }
 
-    /// How many pods of this owner exist, are not finished and not being deleted.
+    /// Returns the number of pods of this owner that exist, are not finished and not being deleted.
     #[must_use]
     pub fn active_pods_of(&self, owner_uid: &str) -> u32 {
         self.owned_count.get(owner_uid).copied().unwrap_or(0)
@@ -519,7 +519,7 @@ impl World {
         }
     }
 
-    /// What the provider of `pool` last said; `None` when it was never asked.
+    /// Returns the last state of `pool`'s provider; `None` when it was never asked.
     #[must_use]
     pub fn provider(&self, pool: &str) -> Option<&Known<ProviderState>> {
         self.providers.get(pool)

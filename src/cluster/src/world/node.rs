@@ -58,9 +58,9 @@ pub struct Node {
     pub candidate: bool,
     /// `spec.unschedulable`: cordoned.
     pub unschedulable: bool,
-    /// What pods can have.
+    /// Amounts that pods can use.
     pub allocatable: Resources,
-    /// What the machine has.
+    /// Amounts of the machine.
     pub capacity: Resources,
     /// The Ready condition.
     pub ready: Readiness,

@@ -81,7 +81,7 @@ pub struct PodClass {
     pub unreadable: bool,
 }
 
-/// What the annotation `safe-to-evict` says.
+/// Value of the annotation `safe-to-evict`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum SafeToEvict {
     /// No annotation, or another value.
@@ -136,7 +136,7 @@ pub struct Pod {
     pub key: ObjectKey,
     /// Unique id.
     pub uid: Arc<str>,
-    /// What it shares with its siblings.
+    /// The pod's class: everything that it shares with its siblings.
     pub class: Arc<PodClass>,
     /// The controller that owns it; `None` for a naked pod.
     pub owner: Option<Arc<Owner>>,

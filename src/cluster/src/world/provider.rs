@@ -1,4 +1,4 @@
-//! What a pool's cloud says of itself: groups, their targets and their instances.
+//! State of a pool's cloud: groups, their target sizes and their instances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use crate::world::template::NodeTemplate;
 use headroom_values::reason::Reason;
 use headroom_values::time::{Seconds, UnixTime};
 
-/// What a backoff holds back: never more than what failed.
+/// Key of a backoff: never more than what failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BackoffKey {
@@ -33,7 +33,7 @@ pub type OpenLabels = BTreeMap<Arc<str>, Vec<Arc<str>>>;
 pub struct ProviderState {
     /// The node groups by id. A pool without groups cannot grow.
     pub groups: BTreeMap<Arc<str>, GroupState>,
-    /// What a person should know of the groups, in order of kind and group.
+    /// Facts on the groups that a person should know, in order of kind and group.
     pub notices: Vec<Notice>,
     /// The claim of another pool that keeps this one from acting, in words; `None` when nobody else claims its groups.
     pub conflict: Option<Arc<str>>,
@@ -61,7 +61,7 @@ pub struct GroupState {
     pub instances: BTreeMap<Arc<str>, Instance>,
     /// Trouble that the cloud reported of its own accord since the last read (failed launches).
     pub failures: Vec<LaunchFailure>,
-    /// What the provider knows of a new node of the group; `None` when it knows nothing.
+    /// The provider's template of a new node of the group; `None` when it knows nothing.
     pub template: Option<Arc<GroupTemplate>>,
     /// Provider ids of instances that were made of something else than the group makes instances of now, as far as the
     /// provider knows both.
@@ -76,7 +76,7 @@ pub struct GroupState {
     /// True if the pool's spec names it no more: its nodes count and leave, and it never grows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
-    /// What keeps any of its machines from being removed; `None` when nothing does. It may grow all the same.
+    /// Reason that none of its machines is removed; `None` when there is none. It may grow all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
     /// Instances that the group's own controller makes without a new size, in place of some that are gone or going. They
@@ -90,7 +90,7 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// What keeps the machines of a group from being removed.
+/// Reason that no machine of a group is removed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Hold {
@@ -135,7 +135,7 @@ impl GroupState {
     }
 }
 
-/// What a provider knows of a new node of a group.
+/// A provider's template of a new node of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupTemplate {
@@ -144,13 +144,13 @@ pub struct GroupTemplate {
     /// Labels in which its machines differ; none of them is among the node's.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub open_labels: OpenLabels,
-    /// How much it says beside what live nodes show.
+    /// Trust in the template beside what live nodes show.
     pub trust: TemplateTrust,
     /// The provider's version of what it was read from, if it has versions.
     pub version: Option<Arc<str>>,
 }
 
-/// How much a provider's template says beside what live nodes show.
+/// Trust in a provider's template beside what live nodes show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TemplateTrust {
     /// Worked out from the type of machine: a live node, or what was learned from one, knows better.
@@ -166,7 +166,7 @@ pub enum TemplateTrust {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Notice {
-    /// What kind of thing.
+    /// Kind of the fact.
     pub kind: NoticeKind,
     /// The group; `None` when it concerns all of them.
     pub group: Option<Arc<str>>,
@@ -189,7 +189,7 @@ pub enum NoticeKind {
     QuotaExhausted,
     /// A group that is being deleted, or some of whose processes are suspended.
     GroupSuspended,
-    /// What the group would launch can not be read.
+    /// The launch template of the group cannot be read.
     TemplateUnreadable,
     /// A tag of the group can not be read.
     TagUnreadable,
@@ -244,7 +244,7 @@ impl NoticeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Instance {
-    /// What it does.
+    /// State of the instance.
     pub state: InstanceState,
     /// The node it is, where the provider knows (kwok: always).
     pub node: Option<Arc<str>>,
@@ -269,7 +269,7 @@ pub enum InstanceState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LaunchFailure {
-    /// What is to be backed off.
+    /// Key of the backoff that follows.
     pub key: BackoffKey,
     /// The class of trouble.
     pub class: FailureClass,

@@ -1,4 +1,5 @@
-//! What of one CapacityQuota is in use, and how many more nodes it leaves. It knows no plan and buys nothing.
+//! Amounts of one CapacityQuota in use, and the number of nodes that it still allows. It knows no plan and buys
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ pub type GroupKey = (Arc<str>, Arc<str>);
 pub struct QuotaUse<'w> {
     /// The quota.
     pub quota: &'w CapacityQuota,
-    /// What registered nodes have, by resource of the quota's limits.
+    /// Amounts of registered nodes, by resource of the quota's limits.
     registered: BTreeMap<Arc<str>, i64>,
     groups: BTreeMap<GroupKey, NewNode>,
 }
@@ -27,8 +28,8 @@ pub struct QuotaUse<'w> {
 pub struct Registered<'a> {
     /// Its labels.
     pub labels: &'a Labels,
-    /// What it has reported. A resource of which it has reported none counts as its group's new nodes have it: devices are
-    /// reported late.
+    /// Capacity that it has reported. A resource of which it has reported none counts as its group's new nodes have it:
+    /// devices are reported late.
     pub capacity: &'a Resources,
     /// The declared price of an hour in millionths; `None` for nodes of no pool, and where none is declared.
     pub price_micro: Option<i64>,
@@ -38,7 +39,7 @@ pub struct Registered<'a> {
     pub starts: bool,
 }
 
-/// What a new node of a group takes.
+/// Amounts that a new node of a group takes.
 #[derive(Clone, Debug)]
 struct NewNode {
     /// `None` while it is not known.
@@ -88,7 +89,7 @@ impl<'w> QuotaUse<'w> {
         }
     }
 
-    /// What of a resource is in use: by registered nodes, and by those that are to come of each group.
+    /// Returns the amount of a resource in use: by registered nodes, and by those of each group that are still to come.
     pub fn used(&self, resource: &str, coming: impl Fn(&GroupKey) -> u32) -> i64 {
         let registered = self.registered.get(resource).copied().unwrap_or(0);
         self.groups.iter().fold(registered, |used, (key, node)| match coming(key) {

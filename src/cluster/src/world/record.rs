@@ -35,10 +35,10 @@ pub struct WorldRecord {
     /// Increases of which a call was under way, by pool and intent.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub asking: BTreeSet<(Arc<str>, IntentId)>,
-    /// What the server of expander `Grpc` has answered; absent where it was not asked.
+    /// Answers of the server of expander `Grpc`; absent where it was not asked.
     #[serde(skip_serializing_if = "ExpanderAnswers::is_blank")]
     pub expander: ExpanderAnswers,
-    /// What pods and templates share, each once; the others name it by its place here.
+    /// Classes that pods and templates share, each once; the others refer to it by its index here.
     pub classes: Vec<Arc<PodClass>>,
     /// The controllers that own pods, each once; pods name them by their place here.
     pub owners: Vec<Arc<Owner>>,
@@ -60,7 +60,7 @@ pub struct WorldRecord {
     pub volumes: Vec<Volume>,
     /// StorageClasses.
     pub storage_classes: Vec<StorageClass>,
-    /// How many volumes of each CSI driver a node can attach.
+    /// Number of volumes that a node can attach, by node and CSI driver.
     pub attach_limits: BTreeMap<Arc<str>, AttachLimits>,
     /// CSI drivers that make volumes only where they have reported capacity.
     #[serde(rename = "tellingDrivers", skip_serializing_if = "BTreeSet::is_empty")]
@@ -94,7 +94,7 @@ pub struct WorldRecord {
     /// Objects of resource.k8s.io; absent where the server has none of its kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<DevicesRecord>,
-    /// What each pool's provider said last.
+    /// Last state of each pool's provider.
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
 
@@ -154,7 +154,7 @@ pub struct ControllerRecord {
     pub desired: u32,
     /// The place of its pods' class in [`WorldRecord::classes`].
     pub class: usize,
-    /// Where its pods get their priority from.
+    /// Source of its pods' priority.
     pub priority_class: PrioritySource,
     /// Reason why no pods are to be expected although some are missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -174,7 +174,7 @@ pub struct DaemonSetRecord {
     pub uid: Arc<str>,
     /// The place of its pods' class in [`WorldRecord::classes`].
     pub class: usize,
-    /// Where its pods get their priority from.
+    /// Source of its pods' priority.
     #[serde(default, skip_serializing_if = "of_template")]
     pub priority_class: PrioritySource,
     /// Nodes that should run one of its pods.
@@ -209,7 +209,7 @@ pub struct TemplateRecord {
     pub generation: i64,
     /// The place of its pods' class in [`WorldRecord::classes`].
     pub class: usize,
-    /// Where its pods get their priority from.
+    /// Source of its pods' priority.
     #[serde(default, skip_serializing_if = "of_template")]
     pub priority_class: PrioritySource,
 }
@@ -347,7 +347,7 @@ impl WorldRecord {
         Ok(world)
     }
 
-    /// How far the world was to be trusted.
+    /// Returns the freshness of the recorded world.
     #[must_use]
     pub fn freshness(&self) -> Freshness {
         Freshness { stale: self.stale, nodes_silent_for: self.nodes_silent_for, asking: self.asking.clone() }

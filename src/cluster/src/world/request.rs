@@ -52,7 +52,7 @@ pub struct ProvisioningRequest {
     pub pod_sets: Vec<PodSet>,
     /// `spec.parameters`.
     pub parameters: BTreeMap<Arc<str>, Arc<str>>,
-    /// What in its spec cannot be read, and what to write instead.
+    /// Error in its spec, and the text to write instead; `None` if it is valid.
     pub fault: Option<Arc<str>>,
     /// Its status as it was seen last: all that is remembered of it.
     pub status: RequestStatus,

@@ -134,7 +134,7 @@ impl RunningGangs {
     }
 }
 
-/// What a gang needs, before its pods are counted; `None` if nothing guards it.
+/// Returns the requirements of a gang, before its pods are counted; `None` if nothing guards it.
 fn guarded(world: &World, class: &PodClass, gang: &GangRef) -> Option<Running> {
     let gangs = world.gangs();
     let key = (gang.kind, ObjectKey::new(class.namespace.clone(), &*gang.name));

@@ -1,4 +1,4 @@
-//! What a new node offers.
+//! Template of a new node.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use headroom_values::resources::Resources;
 
 use crate::scheduling::constraints::Taint;
 
-/// What a new node of a pool offers.
+/// Template of a pool's new node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeTemplate {
@@ -15,8 +15,8 @@ pub struct NodeTemplate {
     pub labels: Labels,
     /// Lasting taints.
     pub taints: Vec<Taint>,
-    /// What the machine has.
+    /// Amounts of the machine.
     pub capacity: Resources,
-    /// What pods can have: capacity less what is reserved.
+    /// Amounts that pods can use: capacity less what is reserved.
     pub allocatable: Resources,
 }

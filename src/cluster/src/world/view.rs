@@ -8,7 +8,7 @@ use headroom_values::time::{Seconds, UnixTime};
 
 use super::{IntentId, World};
 
-/// What the objects of a world do not show: how old they are, and which calls are under way.
+/// Freshness of a world, which its objects do not show: their age, and the calls under way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Freshness {
     /// True if the watches have been silent or behind for too long: nothing may be removed on the strength of this view.
@@ -38,12 +38,12 @@ impl Freshness {
     }
 }
 
-/// What a plan reads of the cluster. Stands for its world wherever only objects matter.
+/// View of the cluster for a plan. Stands for its world wherever only objects matter.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'w> {
     /// The objects.
     pub world: &'w World,
-    /// How far they may be trusted.
+    /// Freshness of these objects.
     pub freshness: &'w Freshness,
 }
 

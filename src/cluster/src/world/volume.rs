@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::scheduling::constraints::{LabelSelector, RequiredNodeAffinity};
 use headroom_values::labels::{Labels, ObjectKey};
 
-/// How a volume may be mounted: a set of the four access modes.
+/// Ways in which a volume may be mounted: a set of the four access modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct AccessModes(u8);
 
@@ -33,7 +33,7 @@ impl AccessModes {
     }
 }
 
-/// What a claim asks of a volume.
+/// Requirements of a claim on a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
@@ -46,7 +46,7 @@ pub struct ClaimSpec {
     pub request_bytes: i64,
     /// True if a raw block device is asked for.
     pub block: bool,
-    /// Which volumes may be taken; `None` is any.
+    /// Selector of the volumes that may be taken; `None` is any.
     pub selector: Option<LabelSelector>,
 }
 
@@ -56,8 +56,8 @@ pub struct ClaimSpec {
 pub struct PodClaim {
     /// The claim's name.
     pub name: Arc<str>,
-    /// What the claim will be when a controller makes it for the pod: volume claim templates and ephemeral volumes.
-    /// `None` for a claim that people make.
+    /// Spec of the claim that a controller will make for the pod: volume claim templates and ephemeral volumes. `None`
+    /// for a claim that people make.
     pub template: Option<Arc<ClaimSpec>>,
 }
 
@@ -67,13 +67,13 @@ pub struct PodClaim {
 pub struct VolumeClaim {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// What it asks for.
+    /// Spec of the claim.
     pub spec: Arc<ClaimSpec>,
     /// `spec.volumeName`: the volume it is bound to, or is to be bound to.
     pub volume: Option<Arc<str>>,
     /// True if binding is complete (annotation `pv.kubernetes.io/bind-completed`).
     pub bound: bool,
-    /// Where a volume is being made for it (annotation `volume.kubernetes.io/selected-node`).
+    /// Node for which a volume is being made (annotation `volume.kubernetes.io/selected-node`).
     pub selected_node: Option<Arc<str>>,
     /// True if its volume is lost, or it is being deleted: no pod that mounts it is scheduled.
     pub unusable: bool,
@@ -91,11 +91,11 @@ pub struct Volume {
     pub zones: Vec<(Arc<str>, Vec<Arc<str>>)>,
     /// CSI driver and the driver's own name of the volume; `None` for other kinds of volumes.
     pub csi: Option<(Arc<str>, Arc<str>)>,
-    /// What may still be claimed of it; `None` when it is bound, claimed or being deleted.
+    /// Fields for claims if it can still be claimed; `None` when it is bound, claimed or being deleted.
     pub free: Option<Arc<FreeVolume>>,
 }
 
-/// What a claim looks at in a volume that nobody has claimed.
+/// Fields of an unclaimed volume that a claim looks at.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FreeVolume {
@@ -117,17 +117,17 @@ pub struct FreeVolume {
 pub struct StorageClass {
     /// Its name.
     pub name: Arc<str>,
-    /// Who makes its volumes.
+    /// Provisioner of its volumes.
     pub provisioner: Arc<str>,
     /// True if volumes wait for a pod to be scheduled (`WaitForFirstConsumer`).
     pub waits_for_consumer: bool,
-    /// Where volumes can be made: one term must hold, all keys of it; no terms is everywhere.
+    /// Topologies in which volumes can be made: one term must hold, all keys of it; no terms is everywhere.
     pub topologies: Vec<Topology>,
     /// True if claims that name no class get this one.
     pub is_default: bool,
 }
 
-/// How many volumes of each CSI driver a node can attach; drivers without a limit are left out.
+/// Number of volumes that a node can attach, by CSI driver; drivers without a limit are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AttachLimits(Vec<(Arc<str>, u32)>);
 

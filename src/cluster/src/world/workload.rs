@@ -30,7 +30,7 @@ pub struct Controller {
     pub in_order: bool,
 }
 
-/// Where a template's pods get their priority from.
+/// Source of the priority of a template's pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum PrioritySource {
     /// The template's class has it.
@@ -87,7 +87,7 @@ pub struct DaemonSet {
 pub struct DisruptionBudget {
     /// Namespace and name.
     pub key: ObjectKey,
-    /// Which pods of its namespace it guards; an empty selector guards all of them.
+    /// Selector of the pods of its namespace that it guards; an empty selector guards all of them.
     pub selector: LabelSelector,
     /// `status.disruptionsAllowed`; 0 while the status is not there or not current.
     pub disruptions_allowed: u32,

@@ -1,4 +1,4 @@
-//! What an allocation comes to, in the words of a claim's status, and why it comes to nothing.
+//! Result of an allocation with the field names of a claim's status, or the error that prevents it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::{MAX_DEVICES_OF_CLAIM, MAX_STEPS};
 use crate::scheduling::constraints::{NodeSelectorTerm, Operator, Requirement};
 use headroom_values::quantity::Quantity;
 
-/// What an allocation comes to.
+/// Result of an allocation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Each claim got its devices, in the order of the claims.
@@ -22,7 +22,7 @@ pub enum Answer {
     DoesNotFit,
 }
 
-/// What one claim got.
+/// Devices allocated to one claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimAllocation {
@@ -44,7 +44,7 @@ pub struct AllocatedDevice {
     pub admin_access: bool,
     /// True if others may get other parts of it.
     pub shared: bool,
-    /// What is taken of it, if it is shared.
+    /// Amounts taken of it, if it is shared.
     pub consumed_capacity: BTreeMap<Arc<str>, Quantity>,
     /// Conditions that must hold before the pod is bound.
     pub binding_conditions: Vec<Arc<str>>,
@@ -78,7 +78,7 @@ pub enum DeviceError {
         owner: Arc<str>,
         /// Its place, counted from 0.
         number: usize,
-        /// What is wrong.
+        /// Error of the selector.
         error: SelectorError,
     },
     /// All devices are wanted while a pool of the node is being updated.
@@ -138,7 +138,7 @@ pub enum DeviceError {
         request: Arc<str>,
         /// The capacity.
         capacity: Arc<str>,
-        /// What is wrong.
+        /// Description of the error.
         text: &'static str,
     },
     /// Nothing was found, and a pool of the node is invalid.
@@ -170,7 +170,7 @@ impl std::fmt::Display for DeviceName {
     }
 }
 
-/// What was found, in the words of a claim's status.
+/// Converts the devices found to the form of a claim's status.
 pub(super) fn results(
     node: &str,
     devices: &[OfferedDevice<'_>],

@@ -1,5 +1,5 @@
-//! Which claims hold which devices while pods are tried on the nodes of a snapshot. What is taken can be given back in the
-//! reverse order.
+//! Record of the claims that hold devices while pods are tried on the nodes of a snapshot. Allocations can be undone in
+//! the reverse order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub(in crate::scheduling) struct Book<'w> {
     kept: Vec<Arc<[Slice]>>,
 }
 
-/// What the claims of a class ask for, or why they can be met nowhere.
+/// Requests of a class's claims, or the reason why no node can meet them.
 pub(super) type AskedByClass = Arc<Result<Vec<Asked>, Refusal>>;
 
 /// The devices of one node.
@@ -59,7 +59,7 @@ pub(super) struct NodeDevices {
     pods: Vec<PodEntry>,
     /// Slices that stand for those that its drivers will publish.
     expected: Option<Arc<[Slice]>>,
-    /// What was found last, with what it depends on.
+    /// Last result, with its inputs.
     pub(super) last: Option<super::plugin::Remembered>,
 }
 
@@ -230,12 +230,12 @@ impl<'w> Book<'w> {
         slices
     }
 
-    /// What is held, as a node sees it.
+    /// Returns the devices in use, as a node sees them.
     pub(super) fn in_use<'b>(&'b self, node: NodeIx, nothing: &'b Held) -> InUse<'b> {
         InUse { own: self.node(node).map_or(nothing, |devices| &devices.held), wide: &self.wide_held }
     }
 
-    /// What the claims of some pods on a node hold.
+    /// Returns the devices held by the claims of some pods on a node.
     pub(super) fn held_by(&self, node: NodeIx, by: impl Fn(PodRef) -> bool) -> Held {
         let mut held = Held::default();
         let pods = self.node(node).map_or(&[][..], |devices| &devices.pods);

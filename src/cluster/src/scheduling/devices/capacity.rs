@@ -16,8 +16,8 @@ pub(super) struct CapacityError {
     pub(super) text: &'static str,
 }
 
-/// What a request takes of each capacity of a device, policies obeyed; none if the device cannot serve it even when it
-/// is free.
+/// Returns the amounts that a request takes of each capacity of a device, by its policies; `None` if the device cannot
+/// serve it even when it is free.
 pub(super) fn taken(request: &DeviceRequest, device: &Device) -> Result<Option<Amounts>, CapacityError> {
     let none = BTreeMap::new();
     let asked = request.capacity.as_ref().map_or(&none, |request| &request.requests);

@@ -16,7 +16,7 @@ use headroom_values::quantity::Quantity;
 pub struct Class {
     /// Its name.
     pub name: Arc<str>,
-    /// What it says.
+    /// Spec of the class.
     pub spec: ClassSpec,
 }
 
@@ -51,7 +51,7 @@ pub struct CelSelector {
 pub struct Claim {
     /// Its name.
     pub name: Arc<str>,
-    /// What it asks for.
+    /// Spec of the claim.
     pub spec: ClaimSpec,
 }
 
@@ -67,10 +67,10 @@ pub struct ClaimSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimDevices {
-    /// What is asked for, in its order.
+    /// Requests, in their order.
     #[serde(deserialize_with = "or_default")]
     pub requests: Vec<Request>,
-    /// What the devices must have in common, or not.
+    /// Attributes that the devices must or must not have in common.
     #[serde(deserialize_with = "or_default")]
     pub constraints: Vec<Constraint>,
 }
@@ -110,7 +110,7 @@ pub struct DeviceRequest {
     /// Taints that are tolerated.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub tolerations: Vec<Toleration>,
-    /// How much of the device is wanted.
+    /// Amounts of the device's capacity to reserve.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub capacity: Option<CapacityRequest>,
 }
@@ -140,7 +140,7 @@ pub enum AllocationMode {
     All,
 }
 
-/// How much of a device is wanted.
+/// Amounts of a device's capacity to reserve.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CapacityRequest {
@@ -155,7 +155,7 @@ pub struct CapacityRequest {
 pub struct Toleration {
     /// The key; empty tolerates every key.
     pub key: Arc<str>,
-    /// How the value is compared.
+    /// Comparison of the value.
     pub operator: TolerationOperator,
     /// The value; unused with Exists.
     pub value: Arc<str>,
@@ -165,7 +165,7 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// How a toleration looks at a taint's value.
+/// Comparison of a toleration with a taint's value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TolerationOperator {
     /// It must be equal.
@@ -175,7 +175,7 @@ pub enum TolerationOperator {
     Exists,
 }
 
-/// What devices of a claim must have in common, or not. One of the two attributes is set.
+/// An attribute that devices of a claim must or must not have in common. One of the two attributes is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Constraint {

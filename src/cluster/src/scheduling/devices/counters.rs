@@ -13,9 +13,9 @@ type Counter<'a> = (&'a str, &'a str);
 /// The counters of one pool.
 #[derive(Debug, Default)]
 pub(super) struct Counters<'a> {
-    /// What is free before the search.
+    /// Amounts free before the search.
     free: BTreeMap<Counter<'a>, Quantity>,
-    /// What the search has taken.
+    /// Amounts that the search has taken.
     taken: BTreeMap<Counter<'a>, Quantity>,
 }
 
@@ -27,7 +27,7 @@ fn used(device: &Device) -> impl Iterator<Item = (Counter<'_>, Quantity)> {
 }
 
 impl<'a> Counters<'a> {
-    /// What the pool has, without what devices use that are held, on whatever node.
+    /// Counts the counters of the pool, without those used by allocated devices, on any node.
     pub(super) fn of(pool: &Pool<'a>, held: InUse<'_>) -> Self {
         let mut free: BTreeMap<Counter<'a>, Quantity> = BTreeMap::new();
         for set in pool.counters() {

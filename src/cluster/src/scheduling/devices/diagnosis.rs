@@ -1,4 +1,5 @@
-//! Why claims cannot be met on a node, in words that name the request, the selector and the nearest class. It decides nothing.
+//! Reason why claims cannot be met on a node, with the names of the request, the selector and the nearest class. It
+//! decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub(super) fn of_miss(node: &impl LabelledNode, offer: Offer<'_>, claims: &[&Cla
     found.unwrap_or_else(|| together(claims))
 }
 
-/// What is said where each request by itself could be met.
+/// Returns the refusal if each request by itself could be met.
 fn together(claims: &[&Claim]) -> Refusal {
     let constrained = claims.iter().find_map(|claim| Some((claim, claim.spec.devices.constraints.first()?)));
     match constrained {
@@ -158,7 +159,7 @@ impl<'a, N: LabelledNode> Look<'a, '_, N> {
         Some(Refusal::devices(Reason::DeviceCounters, text))
     }
 
-    /// What is said where no device matches.
+    /// Returns the refusal if no device matches.
     fn nothing_matches(
         &mut self,
         name: &str,

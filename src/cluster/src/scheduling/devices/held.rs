@@ -1,4 +1,4 @@
-//! What claims hold: whole devices, and parts of devices that are shared.
+//! Devices held by claims: whole devices, and parts of devices that are shared.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::answer::AllocatedDevice;
 use headroom_values::quantity::Quantity;
 
-/// Which device.
+/// Unique name of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct DeviceId {
@@ -24,7 +24,7 @@ pub struct DeviceId {
 /// Amounts by capacity.
 pub(super) type Amounts = BTreeMap<Arc<str>, Quantity>;
 
-/// What claims hold.
+/// Devices held by claims.
 #[derive(Clone, Debug, Default)]
 pub struct Held {
     /// Devices that claims hold as a whole, with the number of these claims: one, unless objects contradict each other.
@@ -95,7 +95,7 @@ impl Held {
     }
 }
 
-/// What is held as a node sees it: devices of its own, and those that other nodes can use too.
+/// Devices in use as a node sees them: devices of its own, and those that other nodes can use too.
 #[derive(Clone, Copy, Debug)]
 pub struct InUse<'a> {
     /// Devices that only this node can use.

@@ -52,14 +52,14 @@ const MAX_DEVICES: usize = 512;
 /// Source: api/resource/v1 types.go, AllocationResultsMaxSize.
 const MAX_DEVICES_OF_CLAIM: usize = 32;
 
-/// What the cluster offers.
+/// Devices that the cluster offers.
 #[derive(Clone, Copy, Debug)]
 pub struct Offer<'a> {
     /// All slices of the pools that may be of use, in any order.
     pub slices: &'a [&'a Slice],
     /// Classes by name.
     pub classes: &'a BTreeMap<Arc<str>, Class>,
-    /// What claims hold already.
+    /// Devices that claims hold already.
     pub held: InUse<'a>,
 }
 

@@ -22,10 +22,10 @@ pub const COMING: &str = "(coming)";
 /// Work units of one allocation that was not looked up, beyond the one of the check.
 const ALLOCATION_COST: u64 = 4;
 
-/// What a node gives to the claims of a class: one entry a claim that has nothing yet, by its place among the class's.
+/// Devices of a node for the claims of a class: one entry a claim that has nothing yet, by its place among the class's.
 type Given = Arc<Vec<(usize, ClaimAllocation)>>;
 
-/// What was found last on a node.
+/// Last result on a node.
 #[derive(Debug)]
 pub(super) struct Remembered {
     class: ClassIx,
@@ -99,7 +99,7 @@ impl<'w> Snapshot<'w> {
         self.with_devices(|_, _| ());
     }
 
-    /// What the claims of some pods on a node hold; nothing before [`Snapshot::look_at_devices`].
+    /// Returns the devices that the claims of some pods on a node hold; none before [`Snapshot::look_at_devices`].
     #[must_use]
     pub fn devices_held(&self, node: NodeIx, by: impl Fn(PodRef) -> bool) -> Held {
         self.devices.as_ref().map_or_else(Held::default, |book| book.held_by(node, by))
@@ -172,7 +172,7 @@ impl<'w> Snapshot<'w> {
 }
 
 impl<'w> Book<'w> {
-    /// What a node gives to the claims of a class.
+    /// Finds devices of a node for the claims of a class.
     fn fit(&mut self, class: ClassIx, node: NodeIx, snapshot: &mut Snapshot<'w>) -> Result<Given, Miss> {
         let changes = (self.node_mut(node).changes, self.wide_changes);
         if let Some(last) = &self.node_mut(node).last
@@ -250,7 +250,7 @@ impl<'w> Book<'w> {
         self.add(pod, node, shared, allocated);
     }
 
-    /// What the claims of a class ask for.
+    /// Returns the device requests of a class's claims.
     fn asked(&mut self, class: ClassIx, snapshot: &Snapshot<'w>) -> AskedByClass {
         let at = class.0 as usize;
         if let Some(Some(known)) = self.asked.get(at) {
@@ -273,7 +273,7 @@ impl<'w> Book<'w> {
         asked
     }
 
-    /// What one claim of a pod asks for.
+    /// Returns the device requests of one claim of a pod.
     fn asked_by(&self, claim: &PodDeviceClaim, pods: &PodClass) -> Result<Asked, Refusal> {
         let not_ready = |why: String| Refusal::Devices {
             reason: Reason::ClaimNotReady,

@@ -10,7 +10,7 @@ use super::held::{Amounts, DeviceId, InUse};
 use super::slice::{CounterSet, Device, NodeSelector, Slice};
 use crate::scheduling::node_affinity::{LabelledNode, any_term_holds};
 
-/// Which pool: names of pools are those of their driver only.
+/// Unique name of a pool of devices: its name is unique within its driver only.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PoolId {
     /// The driver.
@@ -46,7 +46,7 @@ pub enum PoolState {
 /// A pool, as a node sees it.
 #[derive(Clone, Debug)]
 pub struct Pool<'a> {
-    /// Which pool.
+    /// Unique name of the pool.
     pub id: PoolId,
     /// True if it can be used.
     pub state: PoolState,
@@ -67,7 +67,7 @@ pub(super) struct OfferedDevice<'a> {
     pub(super) device: &'a Device,
     /// True if a claim holds all of it.
     pub(super) whole: bool,
-    /// What claims hold of it as a shared device.
+    /// Amounts of it that claims hold, if it is shared.
     pub(super) shares: Option<&'a Amounts>,
 }
 

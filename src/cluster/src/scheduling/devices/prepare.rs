@@ -39,12 +39,12 @@ pub(super) struct Way<'a> {
     pub(super) count: usize,
     /// The devices, if it wants all.
     pub(super) all: Option<Vec<usize>>,
-    /// What selectors said, by device.
+    /// Results of the selectors, by device.
     matches: Vec<Option<bool>>,
 }
 
 impl Way<'_> {
-    /// What selectors said of a device, if they were asked.
+    /// Returns the selectors' result for a device; `None` if they were not evaluated.
     pub(super) fn known(&self, device: usize) -> Option<bool> {
         self.matches[device]
     }

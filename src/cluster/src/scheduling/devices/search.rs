@@ -22,7 +22,7 @@ pub(super) struct Taken {
     /// The name of the request in results.
     pub(super) request: Arc<str>,
     pub(super) admin_access: bool,
-    /// What is taken of a shared device.
+    /// Amounts taken of a shared device.
     pub(super) consumed: Amounts,
     /// True if shared counters were taken with it.
     counted: bool,
@@ -42,7 +42,7 @@ impl From<DeviceError> for Stop {
     }
 }
 
-/// Where the search is.
+/// Position of the search.
 #[derive(Clone, Copy)]
 struct Place {
     claim: usize,
@@ -65,7 +65,7 @@ pub(super) struct Search<'w, 'a, 's, N> {
     counters: Vec<Counters<'a>>,
     /// Claims that have taken a device as a whole, by device.
     whole: Vec<Vec<usize>>,
-    /// What was taken of shared devices, and how often.
+    /// Number of uses and amounts taken, by shared device.
     shared: BTreeMap<usize, (usize, Amounts)>,
     results: Vec<Vec<Taken>>,
     depth: usize,
@@ -85,7 +85,7 @@ impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
         Self { work, devices, claims, counters, whole, shared: BTreeMap::new(), results, depth: 0 }
     }
 
-    /// What each claim gets, if all of them can be met.
+    /// Returns the devices of each claim; `None` if not all of them can be met.
     pub(super) fn run(mut self) -> Result<Option<Vec<Vec<Taken>>>, DeviceError> {
         match self.request(0, 0) {
             Ok(true) => Ok(Some(self.results)),

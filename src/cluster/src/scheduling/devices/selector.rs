@@ -157,7 +157,7 @@ impl Selectors {
         Ok(said)
     }
 
-    /// What an expression says of a device.
+    /// Evaluates an expression on a device.
     pub(super) fn answer(
         &mut self,
         expression: &Arc<str>,

@@ -16,7 +16,7 @@ use headroom_values::quantity::Quantity;
 pub struct Slice {
     /// Its name.
     pub name: Arc<str>,
-    /// What it says.
+    /// Spec of the slice.
     pub spec: SliceSpec,
 }
 
@@ -31,7 +31,7 @@ pub struct SliceSpec {
     /// The only node that can use its devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
-    /// Which nodes can use its devices.
+    /// Selector of the nodes that can use its devices.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<NodeSelector>,
     /// True if all nodes can use its devices.
@@ -48,7 +48,7 @@ pub struct SliceSpec {
     pub shared_counters: Vec<CounterSet>,
 }
 
-/// Which pool a slice is a part of.
+/// Reference to the pool that a slice is a part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PoolRef {
@@ -81,13 +81,13 @@ pub struct Device {
     /// Its capacities, by `id` or `domain/id`.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "BTreeMap::is_empty")]
     pub capacity: BTreeMap<Arc<str>, Capacity>,
-    /// What it takes of shared counters while it is in use.
+    /// Amounts that it takes of shared counters while it is in use.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub consumes_counters: Vec<CounterConsumption>,
     /// The only node that can use it, where the slice says it per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
-    /// Which nodes can use it, where the slice says it per device.
+    /// Selector of the nodes that can use it, if the slice has one per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<NodeSelector>,
     /// True if all nodes can use it, where the slice says it per device.
@@ -134,16 +134,16 @@ pub enum Attribute {
 pub struct Capacity {
     /// All of it.
     pub value: Quantity,
-    /// What a claim may take of it, if several can share the device.
+    /// Policy for the amount that a claim may take of it, if several can share the device.
     #[serde(default)]
     pub request_policy: Option<RequestPolicy>,
 }
 
-/// What a claim may take of a capacity.
+/// Policy for the amount that a claim may take of a capacity.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RequestPolicy {
-    /// What is taken if nothing is asked for.
+    /// Amount taken if none is requested.
     pub default: Option<Quantity>,
     /// The amounts that can be taken, ascending.
     #[serde(deserialize_with = "or_default")]
@@ -177,18 +177,18 @@ pub struct Amount {
 pub struct CounterSet {
     /// Its name, unique in the pool.
     pub name: Arc<str>,
-    /// What there is of each counter.
+    /// Amount of each counter.
     #[serde(deserialize_with = "or_default")]
     pub counters: BTreeMap<Arc<str>, Amount>,
 }
 
-/// What a device takes of a set of counters.
+/// Amounts that a device takes of a set of counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct CounterConsumption {
     /// The set.
     pub counter_set: Arc<str>,
-    /// How much of each counter.
+    /// Amount of each counter.
     #[serde(deserialize_with = "or_default")]
     pub counters: BTreeMap<Arc<str>, Amount>,
 }
@@ -203,7 +203,7 @@ pub struct Taint {
     pub value: Arc<str>,
     /// The effect; only NoSchedule and NoExecute keep claims off.
     pub effect: Arc<str>,
-    /// When it was added, which decides nothing here.
+    /// Time at which it was added; it has no effect here.
     #[serde(skip_serializing)]
     pub time_added: Option<IgnoredAny>,
 }
