@@ -61,7 +61,7 @@ const FLOOD: &str = "flood";
 /// Values for long lists: the same texts are kept once, as the operator keeps them.
 static VALUES: LazyLock<Vec<Arc<str>>> =
     LazyLock::new(|| (0..10_000).map(|value| Arc::from(format!("v-{value}"))).collect());
-/// What a plan may take at most.
+/// Maximum processor time of a plan.
 const SECONDS_MAX: f64 = 2.0;
 const PEAK_MB_MAX: u64 = 256;
 

@@ -1,4 +1,4 @@
-//! What users asked for, parsed and valid: pools and cluster settings. No defaults are hidden elsewhere.
+//! Settings of users, parsed and valid: pools and cluster settings. No defaults are hidden elsewhere.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ pub struct Pool {
     pub limit_cpu_milli: Option<i64>,
     /// Most memory in bytes over all nodes; `None` for no limit.
     pub limit_memory_bytes: Option<i64>,
-    /// What a new node offers; `None` when it must be asked of the provider or learned.
+    /// Template of a new node; `None` when it must be asked of the provider or learned.
     pub template: Option<NodeTemplate>,
     /// Slices that drivers publish on a new node, for a node named [`crate::scheduling::devices::COMING`]; none if it has no
     /// devices. `None` when they must be learned.
@@ -62,9 +62,9 @@ pub struct Pool {
     /// By which steps its groups grow and shrink. Default: node by node.
     #[serde(default)]
     pub group_scaling: GroupScaling,
-    /// How it grows.
+    /// Settings of scale-up.
     pub scale_up: ScaleUp,
-    /// How it shrinks.
+    /// Settings of scale-down.
     pub scale_down: ScaleDown,
     /// Bounds by time of day.
     pub schedules: Vec<Schedule>,
@@ -92,7 +92,7 @@ pub enum Mode {
     Suspend,
 }
 
-/// How a pool grows.
+/// Settings of a pool's scale-up.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleUp {
@@ -110,13 +110,13 @@ pub struct ScaleUp {
     pub backoff_reset_after: Seconds,
 }
 
-/// How a pool shrinks.
+/// Settings of a pool's scale-down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScaleDown {
     /// True if it may shrink.
     pub enabled: bool,
-    /// Which nodes may go. Default: those that are underutilized.
+    /// Nodes that may be removed. Default: those that are underutilized.
     pub policy: Policy,
     /// Percent of requests over allocatable under which a node is a candidate. Default 50.
     pub utilization_threshold_percent: u32,
@@ -138,13 +138,13 @@ pub struct ScaleDown {
     pub delay_after_failure: Seconds,
     /// Ceilings on removals at once; all active ones apply.
     pub budgets: Vec<Budget>,
-    /// How nodes are emptied.
+    /// Settings of draining.
     pub drain: Drain,
-    /// Which nodes are replaced because they are outdated. Default: none.
+    /// Rules by which nodes are outdated and replaced. Default: none.
     pub rotation: Rotation,
 }
 
-/// Which nodes of a pool are outdated, and replaced.
+/// Rules by which nodes of a pool are outdated and replaced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Rotation {
@@ -191,7 +191,7 @@ impl Rotation {
     }
 }
 
-/// Which nodes of a pool may go although they are ready and nobody asked for it.
+/// Nodes of a pool that may be removed although they are ready and nobody asked for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Policy {
     /// Those at or under the threshold whose pods fit elsewhere, as Cluster Autoscaler.
@@ -201,7 +201,7 @@ pub enum Policy {
     WhenCheaper(Consolidation),
 }
 
-/// What consolidation must be worth, and how seldom it may disturb.
+/// Minimum gain of consolidation, and minimum time between its disruptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Consolidation {
     /// Least saving, in percent of the price of what is replaced; 1 to 100. Default 15.
@@ -216,7 +216,7 @@ impl Default for Consolidation {
     }
 }
 
-/// How nodes are emptied.
+/// Settings of draining.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Drain {
@@ -244,9 +244,9 @@ pub struct Budget {
     pub name: Arc<str>,
     /// The ceiling.
     pub ceiling: Ceiling,
-    /// Which removals it counts and limits; empty for all.
+    /// Reasons of the removals that it counts and limits; empty for all.
     pub reasons: Vec<Reason>,
-    /// When it is active; `None` for always.
+    /// Window in which it is active; `None` for always.
     pub window: Option<Window>,
 }
 
@@ -265,7 +265,7 @@ pub enum Ceiling {
 pub struct Schedule {
     /// Name, unique in its list.
     pub name: Arc<str>,
-    /// When it is active.
+    /// Window in which it is active.
     pub window: Window,
     /// Lower bound, if it sets one.
     pub min_nodes: Option<u32>,
@@ -276,13 +276,13 @@ pub struct Schedule {
 /// The scheduler of pods that name none.
 pub const DEFAULT_SCHEDULER: &str = "default-scheduler";
 
-/// What Cluster Autoscaler takes as flags.
+/// Settings of the cluster that are flags of Cluster Autoscaler.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterSettings {
     /// The expander chain; each narrows, the last tie is broken by name. Default least-waste.
     pub expanders: Vec<Expander>,
-    /// What an answer of the server of expander `Grpc` without options means. Default: a veto.
+    /// Meaning of an answer of the server of expander `Grpc` without options. Default: a veto.
     #[serde(skip_serializing_if = "EmptyAnswer::is_veto")]
     pub empty_answer: EmptyAnswer,
     /// Most nodes in the cluster, foreign ones included; `None` for no limit.
@@ -332,7 +332,7 @@ pub struct ClusterSettings {
     pub max_work_units: u64,
 }
 
-/// How one option is chosen among several.
+/// Rule for the choice of one option among several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Expander {
     /// Smallest idle part of cpu and memory.

@@ -14,13 +14,13 @@ use crate::world::IntentId;
 use crate::world::gang::GangRef;
 use crate::world::provider::FailureClass;
 
-/// What [`crate::plan()`] returns.
+/// Result of [`crate::plan()`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plan {
     /// Bounded steps, in order; each belongs to a journalled intent of `next_history`, or takes a mark off.
     pub steps: Vec<Step>,
-    /// Why, and why not.
+    /// Reasons for these steps, and for those that were not taken.
     pub reasons: Reasons,
     /// The memory after this plan; its journal is written before any step runs.
     pub next_history: History,
@@ -29,7 +29,7 @@ pub struct Plan {
     /// Nodes that get or lose the soft taint of those that go next.
     #[serde(skip_serializing_if = "CandidateTaints::is_empty")]
     pub candidate_taints: CandidateTaints,
-    /// What the server of expander `Grpc` is asked; `None` where nothing is open. The pods of its options wait.
+    /// Question to the server of expander `Grpc`; `None` where nothing is open. The pods of its options wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
     /// Keys of the questions whose answers this plan was made with, in order of use.
@@ -150,7 +150,7 @@ impl Step {
         }
     }
 
-    /// What it does, in one word of a closed set.
+    /// Returns the kind of the step, in one word of a closed set.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -179,14 +179,14 @@ pub struct Eviction {
     pub budget: Option<ObjectKey>,
 }
 
-/// What the world answered to a step.
+/// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The pool.
     pub pool: Arc<str>,
     /// The intent.
     pub intent: IntentId,
-    /// What happened.
+    /// Result of the step.
     pub result: StepResult,
 }
 
@@ -262,7 +262,7 @@ pub enum StepResult {
     },
     /// The call failed or its end is unknown; the next tick looks again.
     Unknown {
-        /// What was seen.
+        /// Observation that the result is based on.
         message: Arc<str>,
     },
 }
@@ -277,12 +277,12 @@ pub struct Reasons {
     pub pools: BTreeMap<Arc<str>, Vec<PoolReason>>,
     /// Per node that stays or goes, managed pools only.
     pub nodes: Vec<NodeVerdict>,
-    /// What Preview pools would have done.
+    /// Actions that Preview pools would have taken.
     pub preview: Vec<PreviewAction>,
     /// Per CapacityBuffer that is served, in the order of service.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub buffers: Vec<BufferVerdict>,
-    /// What of each CapacityQuota is in use once the plan is carried out, in order of names.
+    /// Use of each CapacityQuota after the plan is carried out, in order of names.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub quotas: Vec<QuotaVerdict>,
     /// Per ProvisioningRequest that is served and has not ended, in the order of service.
@@ -299,13 +299,14 @@ pub struct Reasons {
     pub left_out: BTreeMap<Arc<str>, u32>,
 }
 
-/// What of a CapacityQuota is in use.
+/// Use of a CapacityQuota.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct QuotaVerdict {
     /// Name.
     pub name: Arc<str>,
-    /// What nodes have that exist, are on their way or bought by this plan, by resource in the units of its limits.
+    /// Amounts of the nodes that exist, are on their way or bought by this plan, by resource in the units of its
+    /// limits.
     pub used: BTreeMap<Arc<str>, i64>,
 }
 
@@ -512,11 +513,11 @@ pub struct PodVerdict {
     pub anticipated_count: u32,
     /// Some of their names, sorted.
     pub examples: Vec<Arc<str>>,
-    /// How many found a place on nodes that exist or are on their way.
+    /// Number of pods that found a place on nodes that exist or are on their way.
     pub on_existing_count: u32,
-    /// How many got a new node, by pool.
+    /// Number of pods that got a new node, by pool.
     pub on_new: BTreeMap<Arc<str>, u32>,
-    /// How many got nothing.
+    /// Number of pods without a place.
     pub unplaced_count: u32,
     /// Reason why they were not demand at all, if so.
     pub skipped: Option<Reason>,
@@ -550,7 +551,7 @@ pub struct NodeVerdict {
     pub object: Option<Arc<str>>,
 }
 
-/// What a Preview pool would have done.
+/// Action that a Preview pool would have taken.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PreviewAction {

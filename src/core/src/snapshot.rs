@@ -18,23 +18,23 @@ use crate::world::view::View;
 pub struct Snapshot {
     /// The instant of the plan.
     pub now: UnixTime,
-    /// What users asked for.
+    /// Settings of users.
     pub config: Config,
-    /// What is remembered.
+    /// Memory of the operator.
     pub history: History,
-    /// What is.
+    /// State of the cluster.
     pub world: WorldRecord,
     /// Time since which each node has been kept by its reason, for explanations; no plan reads it. Empty where nobody watched.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub kept: Vec<KeptNodes>,
-    /// What the last decision on the replicas of each workload was made from, each with its own instant. `None` where
-    /// nobody noted it.
+    /// Inputs of the last decision on the replicas of each workload, each with its own instant. `None` where they were
+    /// not recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replicas: Option<ReplicaRecord>,
 }
 
 impl Snapshot {
-    /// What a plan made from these four reads.
+    /// Returns the inputs of a plan made from these four.
     #[must_use]
     pub fn of<'w>(view: impl Into<View<'w>>, history: &History, config: &Config, now: UnixTime) -> Self {
         let world = WorldRecord::of(view);

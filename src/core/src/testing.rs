@@ -448,7 +448,7 @@ impl PoolBuilder {
         self
     }
 
-    /// What a node has, all of it allocatable.
+    /// Sets the amounts of a node, all of them allocatable.
     #[must_use]
     pub fn shape(mut self, cpu_amount: &str, memory_amount: &str) -> Self {
         let template = self.template();
@@ -706,7 +706,7 @@ impl WorldBuilder {
         self.group_state(pool, id, GroupState { options: Some(options.into()), ..state })
     }
 
-    /// What holds removals in a group; the group is there already.
+    /// Sets the reason that no node of a group is removed; the group is there already.
     #[must_use]
     pub fn group_hold(self, pool: &str, id: &str, hold: Hold) -> Self {
         let provider = self.world.provider(pool).and_then(Known::value);

@@ -1,4 +1,4 @@
-//! Which nodes that go at once share an intent, and what that leaves of the journal.
+//! Nodes that are removed at once and share an intent, and the space that this leaves in the journal.
 
 use std::sync::Arc;
 

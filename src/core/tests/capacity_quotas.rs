@@ -269,7 +269,7 @@ impl Growing {
         quotas.fold(built.pods(plain).pods(trainers), WorldBuilder::delta).build()
     }
 
-    /// What of each quota the machines are, whatever they have reported.
+    /// Returns the first quota that the machines exceed, whatever they have reported.
     fn passed(&self, machines: &Machines) -> Option<String> {
         for quota in self.quotas() {
             for (resource, limit) in &quota.limits {

@@ -1,4 +1,5 @@
-//! What keeps consolidation from buying, how much it buys, and what it waits for before anything leaves.
+//! Conditions in which consolidation does not buy, the amount that it buys, and the conditions that it waits for before
+//! a node leaves.
 
 use headroom_core::config::{Config, Mode, Policy, Pool};
 use headroom_core::history::{Action, History, IncreasePhase, PoolHistory};
@@ -18,7 +19,7 @@ use crate::consolidation::{
 /// A change of the spec, with its name.
 type Change = (&'static str, fn(&mut Config));
 
-/// What is bought in `world` at [`NOW`].
+/// Returns the purchases in `world` at [`NOW`].
 fn purchases(world: &World, config: &Config) -> Vec<(String, u32, u32)> {
     increases(&plan(world, &History::default(), config, NOW))
 }

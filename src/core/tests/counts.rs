@@ -1,4 +1,4 @@
-//! How many nodes of each state a pool is said to have.
+//! Counts of a pool's nodes by state.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,7 +50,7 @@ fn a_node_that_is_to_go_is_leaving_whoever_has_marked_it() {
     assert_eq!(counts(deleting), [0, 0, 0, 1]);
 }
 
-/// What `read` finds in the counts of group a in pool general.
+/// Applies `read` to the counts of group a in pool general.
 fn group<R>(world: WorldBuilder, history: &History, read: impl Fn(&GroupCounts<'_>) -> R) -> R {
     let (world, config) = (world.build(), config([pool("general")]));
     let state = ClusterState::new(&world, history, &config, NOW, &mut Wake::new(NOW));

@@ -1,4 +1,4 @@
-//! Which DaemonSets take part of a new node: those that were let in, whatever others ask for.
+//! DaemonSets that take part of a new node: those that were let in, whatever others ask for.
 
 use headroom_core::scheduling::constraints::{NodeSelectorTerm, Operator, RequiredNodeAffinity};
 use headroom_core::testing::{NOW, WorldBuilder, config, daemon_set, node, pod, pool, requirement, world};

@@ -1,4 +1,4 @@
-//! Which pods and replicas want a node, which do not, and how both are reported.
+//! Pods and replicas that want a node, those that do not, and the report of both.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What PodDisruptionBudgets let go at once and in rounds, and how much demand a world holds.
+//! Evictions that PodDisruptionBudgets allow at once and in rounds, and the demand that a world holds.
 
 use headroom_core::nodes::scale_down::drainability::Disruptions;
 use headroom_core::nodes::scale_up::demand::{wanted_count, weight};

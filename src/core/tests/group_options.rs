@@ -36,7 +36,7 @@ fn settings(change: impl FnOnce(&mut Pool)) -> Config {
     config
 }
 
-/// What is decided when all nodes have been unneeded for so many seconds.
+/// Decides with all nodes unneeded for so many seconds.
 fn decided(world: &World, config: &Config, unneeded: i64) -> ScaleDown {
     let since = UnixTime(NOW.0 - unneeded);
     let unneeded = ["one", "two", "room"].map(|name| (name.into(), since)).into_iter().collect();

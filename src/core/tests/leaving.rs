@@ -1,4 +1,4 @@
-//! What leaves already, and what has not started yet, where it is counted for further removals.
+//! Nodes that are leaving, and removals that have not started, as they count for further removals.
 
 use std::sync::Arc;
 

@@ -71,7 +71,7 @@ const MIXES: [(&[Kind], bool); 50] = [
     (&[(3, 1000, 8704, 3), (3, 1000, 3072, 5)], true),
 ];
 
-/// What a machine of 64 cores would be needed for: no pool has any.
+/// Request that only a machine of 64 cores could serve: no pool has any.
 const TOO_LARGE: u32 = 64_000;
 const ROUNDS: i64 = 20;
 /// The mix in which the first pod of a series that stays in one zone may go onto a node that was bought for pods of
@@ -246,7 +246,7 @@ fn play(seed: usize, apart: i64, delay_max: usize, lot: u64) -> Play {
     play
 }
 
-/// How many of the mixes end with a fault, and the faults.
+/// Returns the mixes that end with a fault, and the faults.
 fn faults(apart: i64, delay_max: usize, lots: u64) -> BTreeMap<(usize, u64), (Vec<String>, Vec<String>)> {
     let mut found = BTreeMap::new();
     for seed in 0..MIXES.len() {

@@ -1,4 +1,4 @@
-//! Which of several pools, or groups of pools, is taken where more than one would do.
+//! Choice among several pools, or groups of pools, where more than one would do.
 
 use headroom_core::config::{Expander, GroupScaling};
 use headroom_core::nodes::scale_up::expander::{Offer, choose};

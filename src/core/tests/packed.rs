@@ -1,4 +1,4 @@
-//! How many nodes are bought for pods of several kinds, and which pods go without where a bound ends it.
+//! Number of nodes bought for pods of several kinds, and the pods that go without where a bound ends it.
 
 use headroom_core::config::Config;
 use headroom_core::plan::Plan;

@@ -1,4 +1,4 @@
-//! How many nodes of one pool a set of pods needs, before all pools and the nodes that are there are looked at once more.
+//! Number of nodes of one pool that a set of pods needs, before all pools and the existing nodes are considered again.
 
 use std::sync::Arc;
 

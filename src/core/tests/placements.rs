@@ -31,7 +31,7 @@ struct Case {
     nodes: Vec<(i64, u8, bool)>,
     /// Size of the nodes, how many zones, whether tainted.
     pools: Vec<(i64, u8, bool)>,
-    /// How many pods of each kind are replicas that do not exist yet.
+    /// Number of pods of each kind that are replicas which do not exist yet.
     missing: Vec<usize>,
 }
 
@@ -114,7 +114,7 @@ struct Filled {
 struct End {
     /// Every node of it.
     nodes: Vec<Filled>,
-    /// How many pods of each owner have no place.
+    /// Number of pods without a place, by owner.
     unplaced: BTreeMap<String, u32>,
     /// For how many pods the nodes of each group are bought.
     served: Vec<u32>,

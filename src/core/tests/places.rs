@@ -1,4 +1,4 @@
-//! Which pods get the room on nodes that are there or starting: what finds a place there is not bought for.
+//! Pods that get the space on existing or starting nodes: nothing is bought for them.
 
 use headroom_core::testing::{PodBuilder, config, node, pod, pool, world};
 use headroom_core::world::World;

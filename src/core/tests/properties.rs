@@ -1,4 +1,4 @@
-//! What holds for every plan, on random worlds. It tests no single rule.
+//! Invariants of every plan, on random worlds. It tests no single rule.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

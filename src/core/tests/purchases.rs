@@ -1,4 +1,4 @@
-//! What keeps pools from growing, how far they grow, and the words in which both are reported.
+//! Conditions in which pools do not grow, the size that they grow to, and the messages on both.
 
 use headroom_core::config::{GroupScaling, Mode};
 use headroom_core::history::{Backoff, Decision, History, PoolHistory};

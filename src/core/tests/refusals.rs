@@ -1,4 +1,5 @@
-//! Why a pool does not help a pod: the first failing rule with its values, or what keeps the pool from growing.
+//! Reasons why a pool does not help a pod: the first failing rule with its values, or the limit that keeps the pool
+//! from growing.
 
 use headroom_core::known::Known;
 use headroom_core::reason::Reason;

@@ -119,7 +119,7 @@ pub(crate) fn victims(history: &History) -> Vec<String> {
     })
 }
 
-/// How the decision ended, and in which words.
+/// Returns the outcome of the decision, with its reason and message.
 pub(crate) fn end(history: &History) -> (DecisionOutcome, Reason, String) {
     let decision = &history.pools["a"].decisions[0];
     (decision.outcome, decision.reason, decision.message.to_string())

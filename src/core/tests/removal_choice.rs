@@ -1,4 +1,5 @@
-//! Which nodes go when several could: what each takes from the others, in which order, and what keeps its clock.
+//! Choice of the nodes to remove when several could go: the space that each takes from the others, their order, and the
+//! events that do not reset `unneededFor`.
 
 use std::cell::RefCell;
 

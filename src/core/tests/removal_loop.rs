@@ -44,7 +44,7 @@ impl Chance {
     }
 }
 
-/// What is lost at a tick.
+/// Loss of the process at a tick.
 #[derive(Clone, Copy, PartialEq)]
 enum Crash {
     /// Nothing.

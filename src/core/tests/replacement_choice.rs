@@ -1,4 +1,5 @@
-//! Which of several nodes are replaced by nodes that cost less, and how many: the best that every bound lets leave.
+//! Choice of the nodes that are replaced by nodes that cost less, and their number: the best that every bound lets
+//! leave.
 
 use headroom_core::config::{Config, Policy};
 use headroom_core::history::{Action, ConsolidationBackoff, History, IncreasePhase, PoolHistory};
@@ -23,7 +24,7 @@ fn two_oversized() -> WorldBuilder {
     cluster([large("big-1"), large("big-2")], [apart("p", "big-1"), apart("q", "big-2")], (2, 0))
 }
 
-/// What is bought in place of which nodes.
+/// Returns the purchases, and the nodes that they replace.
 fn replacement(world: WorldBuilder, config: &Config) -> (Vec<(String, u32, u32)>, Vec<String>) {
     let found = plan(&world.build(), &History::default(), config, NOW);
     (increases(&found), replaced(&found.next_history, "small"))

@@ -1,4 +1,4 @@
-//! What holds for every replica decision: nothing unknown lowers a size, bounds, determinism, memory that status holds.
+//! Invariants of every replica decision: nothing unknown lowers a size, bounds, determinism, memory that status holds.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What is remembered between replica decisions: no change of a period is lost, lists are as long as they may be, and
-//! what must be stored is stored in time.
+//! Memory between replica decisions: no change of a period is lost, lists stay within their maximum length, and each
+//! urgent change is stored in time.
 
 use headroom_core::pods::durability::{Urgency, urgency};
 use headroom_core::pods::memory::{

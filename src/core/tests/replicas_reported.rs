@@ -1,4 +1,4 @@
-//! What is reported of replica decisions, and read of policies: numbers, limits, refusals, records.
+//! Report of replica decisions, and reading of policies: numbers, limits, refusals, records.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Which of several nodes goes first, how many may, and what those that leave already take from the others.
+//! Order in which nodes are removed, their number, and the space that leaving nodes already take from the others.
 
 use std::sync::Arc;
 

@@ -7,7 +7,7 @@ use headroom_core::nodes::state::health::Health;
 use headroom_core::time::UnixTime;
 use headroom_core::world::view::View;
 
-/// What `read` finds in the scene of this view, in which nothing has been set aside.
+/// Applies `read` to the scene of this view, in which nothing has been set aside.
 pub(crate) fn on_scene<'w, T>(
     view: impl Into<View<'w>>,
     config: &Config,

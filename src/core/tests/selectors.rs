@@ -1,4 +1,4 @@
-//! What the selectors of scales and metrics mean, what is refused of them, and who else selects a pod.
+//! Meaning of the selectors of scales and metrics, the invalid ones, and other controllers that select the same pod.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! What a plan learns of increases and failures counts in that same plan, and what is no news changes nothing.
+//! Results of increases and failures count in the plan that observes them, and an unchanged observation changes
+//! nothing.
 
 use headroom_core::config::Config;
 use headroom_core::history::{Backoff, DecisionOutcome, History, Increase, IncreasePhase, PoolHistory};
@@ -88,7 +89,7 @@ fn web() -> WorldBuilder {
     world().pods(pod("web").cpu("4").times(2))
 }
 
-/// What a read of the group at `at` shows.
+/// Returns a world after a read of the group at `at`.
 fn shown(at: UnixTime, state: GroupState) -> World {
     let mut world = web().build();
     let value = ProviderState { groups: [("a".into(), state)].into(), ..ProviderState::default() };

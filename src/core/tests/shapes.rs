@@ -1,4 +1,5 @@
-//! Which shape the next node of a group is believed to have where its pool declares none, and which pool is taken in a tie.
+//! Shape that the next node of a group is expected to have where its pool declares none, and the pool that is taken in
+//! a tie.
 
 use headroom_core::config::Expander;
 use headroom_core::history::{History, LearnedTemplate, PoolHistory};
@@ -14,8 +15,8 @@ use crate::scale_up::increases;
 
 const GIB: i64 = 1 << 30;
 
-/// How many nodes are bought of a group whose machines have 8 cores and 32 GiB by the provider's word, when live nodes taught so
-/// much.
+/// Returns how many nodes are bought of a group whose machines have 8 cores and 32 GiB as the provider reports, when
+/// live nodes had so much.
 fn bought(pods: Vec<Pod>, cpu_milli: i64, gib: i64, pods_max: i64) -> u32 {
     bought_within(None, pods, cpu_milli, gib, pods_max)
 }

@@ -35,7 +35,7 @@ fn small_nodes_are_given_up_one_by_one_where_a_large_one_takes_all_pods() {
     check(&plan_fresh(&hopeless, &config), &[("many", "g", 0, 1)]);
 }
 
-/// How many nodes of both pools so many pods get: too many pods for trials of single nodes.
+/// Returns how many nodes of both pools so many pods get: too many pods for trials of single nodes.
 fn nodes(pods: usize, few: PoolBuilder) -> BTreeMap<(String, String), (u32, u32)> {
     let group = GroupState { max: 10, ..GroupState::default() };
     let world = wanting(pods).group_state("few", "g", group).group("a-many", "g", "", 0).build();

@@ -1,4 +1,4 @@
-//! How long a scale-down pass takes on large clusters. Ignored: a figure, not a rule; run it in release.
+//! Duration of a scale-down pass on large clusters. Ignored: a figure, not a rule; run it in release.
 
 #![allow(clippy::disallowed_methods, reason = "it measures")]
 

@@ -57,8 +57,8 @@ fn a_group_of_one_zone_serves_that_zones_pods_whatever_its_template_is_worth() {
     check(&plan_fresh(&world, &undeclared(0)), &[("general", "a", 1, 2)]);
 }
 
-/// How many nodes are bought for a pod where the pool's one node is full and has this taint; one of key `starting` and effect
-/// `NoSchedule` would pass.
+/// Returns how many nodes are bought for a pod where the pool's one node is full and has this taint; one of key
+/// `starting` and effect `NoSchedule` would pass.
 fn bought_beside(key: &str, effect: TaintEffect) -> u32 {
     let taint = Taint { effect, ..no_schedule(key, "") };
     let world = world()

@@ -1,4 +1,4 @@
-//! How tight packings are: 200 random instances, nodes beside a lower bound and beside first-fit-decreasing.
+//! Quality of packings: 200 random instances, nodes beside a lower bound and beside first-fit-decreasing.
 //!
 //! `cargo run --release -p headroom-core --example bench_packing [SEED]`. The lower bound is the linear relaxation of each
 //! resource alone: the sum of what pods ask over what one node has. First-fit-decreasing is that of Cluster

@@ -6,7 +6,7 @@ use headroom_core::world::node::ZONE_LABEL;
 
 use crate::cluster::{ClassSpec, Cluster, Group, NodeSpec, PodSpec};
 
-/// How large the cluster is.
+/// Size of the cluster.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Size {
     pub nodes: u32,
@@ -84,7 +84,7 @@ pub(crate) fn generate(size: Size) -> Cluster {
     cluster
 }
 
-/// What a node of a group has.
+/// Amounts of a group's node.
 struct NodeAmounts {
     cpu_milli: i64,
     memory_bytes: i64,

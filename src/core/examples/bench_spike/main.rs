@@ -74,7 +74,7 @@ fn main() -> Result<(), Error> {
     Ok(())
 }
 
-/// What the command line asks for.
+/// Arguments of the command line.
 struct Asked {
     files: Vec<String>,
     sizes: Vec<Size>,

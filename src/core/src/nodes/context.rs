@@ -1,4 +1,4 @@
-//! What one plan works on: the inputs, the snapshot it tries things on, and what it has decided so far.
+//! State of one plan in progress: the inputs, the snapshot it tries things on, and its decisions so far.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +44,7 @@ pub enum Part {
     Class(Arc<PodClass>),
 }
 
-/// What was set aside for this plan because of a panic.
+/// Pools and classes left out of this plan because of a panic.
 #[derive(Clone, Debug, Default)]
 pub struct Quarantine {
     /// Pools that are neither grown nor shrunk.
@@ -83,21 +83,21 @@ pub struct Purchase {
 /// Nodes bought so far, by pool and group.
 pub type Purchases = BTreeMap<(Arc<str>, Arc<str>), Purchase>;
 
-/// What is known of each group's next node, by pool and group.
+/// Template of each group's next node, by pool and group; `None` if it is unknown.
 type Templates = BTreeMap<(Arc<str>, Arc<str>), Option<Arc<TemplateNode>>>;
 
 /// One plan in the making.
 #[derive(Debug)]
 pub struct Context<'w> {
-    /// What is.
+    /// State of the cluster.
     pub world: &'w World,
-    /// What users want.
+    /// Settings of users.
     pub config: &'w Config,
-    /// What was remembered when the plan began.
+    /// Memory at the beginning of the plan.
     pub history: &'w History,
     /// The instant of the plan.
     pub now: UnixTime,
-    /// What will be remembered.
+    /// Memory after the plan.
     pub next: History,
     /// Counts per pool and group.
     pub cluster: ClusterState<'w>,
@@ -115,7 +115,7 @@ pub struct Context<'w> {
     pub steps: Vec<Step>,
     /// Reasons so far.
     pub reasons: Reasons,
-    /// When to plan again.
+    /// Time of the next plan.
     pub wake: Wake,
     /// Nodes whose soft taint is to change.
     pub candidate_taints: CandidateTaints,
@@ -123,11 +123,11 @@ pub struct Context<'w> {
     pub purchases: Purchases,
     /// Capacity of upcoming nodes and of those bought so far, which no node of the world shows.
     pub unseen_capacity: Resources,
-    /// What the server of expander `Grpc` is asked, and has answered.
+    /// Questions to the server of expander `Grpc`, and its answers.
     pub expander: Consultation,
-    /// What was set aside.
+    /// Pools and classes left out.
     pub quarantine: &'w Quarantine,
-    /// What is being worked on.
+    /// Part of the plan in progress.
     pub part: &'w RefCell<Part>,
     /// Nodes in the snapshot that no node of the world is: those on their way, and those bought so far.
     pub planned: Vec<PlannedNode>,

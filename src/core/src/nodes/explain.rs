@@ -1,4 +1,4 @@
-//! Why pods did or did not get a node, and why pools do not grow. It changes no decision.
+//! Reasons why pods did or did not get a node, and why pools do not grow. It changes no decision.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -143,7 +143,7 @@ fn daemon_sets_in_the_way(
     Some(format!("fits without DaemonSets {}{more}", names.join(", ")))
 }
 
-/// What is asked and what all groups have: `needs topology.kubernetes.io/zone=b; pool has a, c`.
+/// Returns the requirement of a pod and the values of all groups: `needs topology.kubernetes.io/zone=b; pool has a, c`.
 fn words(first: &Refusal, all: &[Refusal]) -> String {
     let Some((key, _)) = first.label_found() else { return first.to_string() };
     let found: BTreeSet<&str> = all
@@ -190,7 +190,7 @@ pub fn verdicts(ctx: &Context<'_>, answers: &BTreeMap<usize, Vec<PoolReason>>) -
     wanted.chain(skipped).collect()
 }
 
-/// What other pools said, as decisions record it.
+/// Converts the answers of other pools to the form in which decisions record them.
 #[must_use]
 pub fn considered(answers: &BTreeMap<usize, Vec<PoolReason>>) -> BTreeMap<usize, Vec<Considered>> {
     let record = |reason: &PoolReason| Considered {
@@ -313,7 +313,7 @@ fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>, mode: Mode) -> Option<L
     Some(Limit::new(Reason::MinNodesUnreachable, message))
 }
 
-/// What keeps pools from growing as a whole.
+/// Records the reasons why pools as a whole do not grow.
 pub fn pools(ctx: &mut Context<'_>) {
     for pool in &ctx.config.pools {
         let mut reasons = Vec::new();

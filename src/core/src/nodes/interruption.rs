@@ -52,7 +52,7 @@ pub fn of(world: &World, history: &History, config: &Config) -> BTreeMap<NodeId,
     found.collect()
 }
 
-/// What says that the node is about to be taken; `None` when nothing does.
+/// Returns the source that announces the node's interruption; `None` when nothing does.
 fn notice(node: &Node, member: &Membership<'_>, provider: Option<&ProviderState>) -> Option<Arc<str>> {
     let by_taint = taint(node).map(|key| format!("taint {key}").into());
     by_taint.or_else(|| provider?.groups.get(member.group)?.interrupted.get(member.instance).cloned())

@@ -1,4 +1,4 @@
-//! Which nodes are bought and which are given back, and why. It reads World, History and Config, and touches nothing.
+//! Purchase and removal of nodes, and the reasons for both. It reads World, History and Config, and touches nothing.
 //!
 //! The order of one plan (`plan_nodes`):
 //!

@@ -1,4 +1,4 @@
-//! What Preview pools would do for pods that Apply pools left. It leaves no trace but its report.
+//! Plan of Preview pools for the pods that Apply pools left. It changes nothing but its report.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -55,8 +55,8 @@ fn room(ctx: &Context<'_>, quota: &QuotaUse<'_>, key: &GroupKey) -> Option<Room>
     Some(Room { nodes, limit: Limit::new(Reason::CapacityQuotaReached, message) })
 }
 
-/// What quotas leave to a pool as a whole: those that count all its groups, by the group with the most room, and one that
-/// keeps every group from growing.
+/// Returns the number of nodes that quotas leave to a pool as a whole: those that count all its groups, by the group
+/// with the most room, and one that keeps every group from growing.
 pub fn rooms_of_pool(ctx: &Context<'_>, pool: &Arc<str>) -> Vec<Room> {
     let Some(state) = ctx.cluster.pools.get(pool).filter(|_| !ctx.quotas.is_empty()) else {
         return Vec::new();
@@ -73,14 +73,14 @@ pub fn rooms_of_pool(ctx: &Context<'_>, pool: &Arc<str>) -> Vec<Room> {
     rooms
 }
 
-/// What quotas leave to one group; `None` if none bounds it.
+/// Returns the number of nodes that quotas leave to one group; `None` if none bounds it.
 pub fn room_of_group(ctx: &Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<Room> {
     let key = (pool.clone(), group.clone());
     let rooms = ctx.quotas.iter().filter_map(|quota| room(ctx, quota, &key));
     rooms.min_by_key(|room| room.nodes)
 }
 
-/// What of each quota is in use once this plan is carried out, in order of names.
+/// Returns the use of each quota after this plan is carried out, in order of names.
 #[must_use]
 pub fn verdicts(ctx: &Context<'_>) -> Vec<QuotaVerdict> {
     let used = |quota: &QuotaUse<'_>, resource: &Arc<str>| quota.used(resource, |key| coming(ctx, key));

@@ -58,7 +58,7 @@ pub fn slice_of(node: &str, devices: Vec<Device>) -> Slice {
     Slice { name: format!("{node}-{DRIVER}").into(), spec }
 }
 
-/// What a pool declares: `count` devices of model A on each node.
+/// Returns the devices that a pool declares: `count` of model A on each node.
 #[must_use]
 pub fn declared(count: usize) -> Vec<Slice> {
     vec![slice(COMING, count)]

@@ -142,7 +142,7 @@ impl Stage {
         }
     }
 
-    /// How many of its pods the limits allow.
+    /// Returns how many of its pods the limits allow.
     fn allowed(&mut self, request: &mut BufferRequest) -> u32 {
         let wanted = request.verdict.wanted_count;
         let here =

@@ -1,5 +1,5 @@
-//! What the ResourceQuotas of a namespace leave for pods that do not exist yet: those of its buffers, the oldest first, or
-//! replicas that are expected. It counts and decides nothing else.
+//! Amounts that the ResourceQuotas of a namespace leave for pods that do not exist yet: those of its buffers, the
+//! oldest first, or replicas that are expected. It counts and decides nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,8 +71,8 @@ impl Quotas {
     }
 }
 
-/// What one pod takes of an amount of a quota, above 0; `None` for amounts that it takes nothing of, and for limits, which
-/// classes do not know.
+/// Returns how much one pod takes of an amount of a quota, above 0; `None` for amounts that it takes nothing of, and
+/// for limits, which classes do not know.
 fn asked(class: &PodClass, name: &str) -> Option<i64> {
     if name == "count/pods" {
         return Some(1);

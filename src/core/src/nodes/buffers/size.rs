@@ -22,7 +22,7 @@ pub(super) struct BufferRequest {
     pub(super) class: Option<Arc<PodClass>>,
     /// Its pods in the snapshot, once it has any.
     pub(super) pod: Option<PodRef>,
-    /// What is known of it so far.
+    /// Verdict so far.
     pub(super) verdict: BufferVerdict,
 }
 
@@ -33,7 +33,7 @@ impl BufferRequest {
     }
 }
 
-/// What the pods of a buffer are.
+/// Shape of a buffer's pods.
 struct Shape {
     class: Arc<PodClass>,
     priority_class: PrioritySource,

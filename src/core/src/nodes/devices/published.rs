@@ -1,4 +1,4 @@
-//! Which nodes have not published the devices that they will have: a kubelet is ready minutes before its drivers are.
+//! Nodes that have not published their devices yet: a kubelet is ready minutes before its drivers are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

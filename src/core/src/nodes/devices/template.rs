@@ -11,7 +11,7 @@ use crate::world::World;
 /// Most nodes of a group that are compared to find what differs from machine to machine.
 const ALIKE_MAX: usize = 8;
 
-/// Which device, whatever the node: driver, pool without the node's name, name.
+/// Name of a device on any node: driver, pool without the node's name, name.
 type DeviceKey<'a> = (&'a str, String, &'a str);
 
 /// The slices that a new node of the group will have, for a node named [`COMING`]; `None` if none are known.

@@ -1,4 +1,4 @@
-//! How much of the devices of a node is in use. It decides nothing.
+//! Utilization of the devices of a node. It decides nothing.
 //!
 //! Source: Cluster Autoscaler, simulator/dynamicresources/utils/utilization.go.
 
@@ -15,7 +15,7 @@ use crate::world::devices::Devices;
 /// Differs from upstream, which reports such nodes at 100 % for ever.
 const BOOKKEEPING_DRIVER: &str = "compute-domain.nvidia.com";
 
-/// What a share is measured in: parts of a million, so that pools of different kinds compare.
+/// Unit of a share: parts of a million, so that pools of different kinds compare.
 const WHOLE: i64 = 1_000_000;
 
 /// The share of a node's devices that claims hold: that of its fullest pool. `None` if it has no devices of its own.
@@ -42,7 +42,8 @@ pub(crate) fn is_measurable(node: &str, devices: &Devices) -> bool {
     devices.slices_of(node).all(is_whole)
 }
 
-/// How much of a pool is held, in parts of [`WHOLE`]; a pool with shared counters is measured by them.
+/// Returns the share of a pool's devices in use, in parts of [`WHOLE`]; a pool with shared counters is measured by
+/// them.
 fn share_of_pool(slices: &[&Slice], held: &Held) -> i64 {
     let id = |slice: &Slice, device: &Device| DeviceId {
         driver: slice.spec.driver.clone(),

@@ -1,4 +1,4 @@
-//! Which gangs have pods that wait, and how many pods each needs at once. It judges nobody's room.
+//! Gangs with pending pods, and the number of pods that each needs at once. It does not decide on their nodes.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

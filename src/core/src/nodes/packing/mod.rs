@@ -1,4 +1,4 @@
-//! How many new nodes a set of pods needs: first fit by descending size (`pack`), or node by node (`patterns`).
+//! Number of new nodes that a set of pods needs: first fit by descending size (`pack`), or node by node (`patterns`).
 
 mod pack;
 pub mod patterns;

@@ -1,4 +1,5 @@
-//! How many new nodes of one pool a set of pods needs, and what goes where. It chooses no pool and keeps no trace.
+//! Number of new nodes of one pool that a set of pods needs, and the pods of each. It chooses no pool and leaves the
+//! snapshot unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub struct Wanted<'p> {
     pub pods: &'p [PodRef],
 }
 
-/// What limits a packing.
+/// Limits of a packing.
 #[derive(Clone, Copy, Debug)]
 pub struct PackingLimits {
     /// Most nodes over all groups.
@@ -48,7 +49,7 @@ pub struct Packing {
     pub nodes: Vec<PackedNode>,
     /// Pods that found a place on nodes that were there, because new nodes made it legal.
     pub elsewhere: Vec<(NodeIx, usize)>,
-    /// How many pods of each class were placed, in the order of the request.
+    /// Number of pods of each class that were placed, in the order of the request.
     pub placed: Vec<usize>,
     /// True if a limit on nodes or work ended it.
     pub limited: bool,
@@ -73,8 +74,8 @@ impl Packing {
 
 /// Packs `wanted` onto new nodes of `groups`: the largest pods first, each on the first new node that takes it.
 ///
-/// When a limit ends it and priorities differ, it is done again with the highest priority first, so that what is left
-/// out is the least important. The snapshot is left as it was, but for its work counter.
+/// If a limit ends it and priorities differ, it is done again with the highest priority first, so that the least
+/// important pods are left out. The snapshot is left as it was, but for its work counter.
 #[must_use]
 pub fn pack(
     snapshot: &mut Snapshot<'_>,
@@ -287,7 +288,7 @@ fn take(node: &mut PackedNode, free: &mut Resources, index: usize, count: usize,
     }
 }
 
-/// How many pods with these requests fit into `free`; rounds down.
+/// Returns how many pods with these requests fit into `free`; rounds down.
 fn copies(requests: &Resources, free: &Resources) -> usize {
     let fit = |asked: i64, free: i64| match asked {
         asked if asked <= 0 => usize::MAX,

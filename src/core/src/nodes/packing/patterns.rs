@@ -5,7 +5,7 @@ use crate::resources::Resources;
 /// Most classes for which mixes are searched; beyond it the search costs more than it saves.
 pub const CLASSES_MAX: usize = 64;
 
-/// How the next pod for a node that is being filled is chosen.
+/// Rule for the choice of the next pod for a node that is being filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     /// The pod of which each node should take the most more, if all nodes took the same mix.
@@ -132,7 +132,7 @@ fn fill_one(
     taken.into_iter().enumerate().filter(|(_, count)| *count != 0).collect()
 }
 
-/// How much of each resource all pods together want, in nodes.
+/// Returns the sum of all pods' requests for each resource, in nodes.
 fn weights(shapes: &[[f64; 4]], counts: &[usize]) -> [f64; 4] {
     let mut weights = [0.0; 4];
     for (shape, count) in shapes.iter().zip(counts) {

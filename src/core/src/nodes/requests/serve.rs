@@ -32,7 +32,7 @@ struct Nodes {
     starts: Starts,
 }
 
-/// What a request came to.
+/// Result of a request.
 enum Found {
     /// All pods have room on ready nodes.
     Ready,
@@ -206,7 +206,7 @@ fn groups(ctx: &mut Context<'_>, unmet: &PendingRequest<'_>) -> Vec<PodGroup> {
     groups.into_iter().map(|(_, _, group)| group).collect()
 }
 
-/// How many groups of nodes take a pod of this class.
+/// Returns how many groups of nodes take a pod of this class.
 fn choices(ctx: &mut Context<'_>, class: ClassIx) -> usize {
     let pools = ctx.cluster.pools.iter();
     let all: Vec<(Arc<str>, Arc<str>)> = pools
@@ -232,7 +232,7 @@ fn place(ctx: &mut Context<'_>, groups: &mut [PodGroup], nodes: &mut Nodes) -> u
     before.saturating_sub(short(groups))
 }
 
-/// What stood before a request was looked at.
+/// State of the plan before a request is served.
 struct Begin {
     mark: Mark,
     purchases: Purchases,

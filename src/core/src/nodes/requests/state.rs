@@ -1,4 +1,4 @@
-//! How a ProvisioningRequest stands, by its own status alone, and who serves it. It looks at no node.
+//! State of a ProvisioningRequest, by its own status alone, and the service for its class. It looks at no node.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ pub const PODS_MAX: u64 = 50_000;
 /// Bounds of the parameter for the length of a booking.
 const BOOKING_BOUNDS: (i64, i64) = (60, 86_400);
 
-/// What a class asks for.
+/// Service that a class of requests asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
     /// Only an answer.
@@ -39,7 +39,7 @@ pub enum Service {
     Atomic,
 }
 
-/// What this operator does for requests of a class; `None` for classes of others.
+/// Returns this operator's service for requests of a class; `None` for classes of other controllers.
 #[must_use]
 pub fn service(class: &str, settings: &RequestSettings) -> Option<Service> {
     match class {
@@ -51,7 +51,8 @@ pub fn service(class: &str, settings: &RequestSettings) -> Option<Service> {
     }
 }
 
-/// What this operator does for a request; `None` if it is another's by class or by the instance that it names.
+/// Returns this operator's service for a request; `None` if it belongs to another by class or by the instance that it
+/// names.
 #[must_use]
 pub fn served(request: &ProvisioningRequest, config: &Config) -> Option<Service> {
     let settings = &config.cluster.requests;
@@ -60,7 +61,7 @@ pub fn served(request: &ProvisioningRequest, config: &Config) -> Option<Service>
     service(&request.class, settings).filter(|_| ours)
 }
 
-/// How a request stands.
+/// State of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// Nobody has taken it.
@@ -100,7 +101,7 @@ pub fn state(request: &ProvisioningRequest, config: &Config, now: UnixTime) -> S
 pub struct Parameters {
     /// True if the first "no" is the last one.
     pub no_retry: bool,
-    /// How long after its creation it may wait.
+    /// Time after its creation for which it may wait.
     pub valid_for: Option<Seconds>,
     /// Time that its room is held.
     pub booking: Option<Seconds>,
@@ -150,7 +151,7 @@ pub fn valid_until(request: &ProvisioningRequest) -> UnixTime {
     request.created_at.plus(parameters(request).valid_for.unwrap_or(VALID_FOR))
 }
 
-/// What keeps a request from ever being served: it fails with this.
+/// Returns the error that keeps a request from ever being served: it fails with this.
 #[must_use]
 pub fn barrier(request: &ProvisioningRequest, now: UnixTime) -> Option<BufferFault> {
     if let Some(fault) = &request.fault {

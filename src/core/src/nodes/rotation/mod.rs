@@ -62,13 +62,14 @@ fn has_drifted(node: &Node, member: &Membership<'_>, pool: &Pool, scene: &Scene<
     group.is_some_and(|group| group.outdated.contains(member.instance))
 }
 
-/// When the node becomes outdated by the passing of time alone: when it expires, or when a condition has lasted long enough.
+/// Returns when the node becomes outdated by the passing of time alone: when it expires, or when a condition has lasted
+/// long enough.
 pub fn changes_at(node: &Node, rotation: &Rotation) -> impl Iterator<Item = UnixTime> {
     expires_at(node, rotation).into_iter().chain(repair::due_at(node, rotation))
 }
 
-/// When the node expires: after the pool's age, less or more by up to 10 % of it. The part follows from the node's name, so
-/// that nodes which were made together do not go together; `None` where nodes do not expire.
+/// Returns when the node expires: after the pool's age, less or more by up to 10 % of it. The part follows from the
+/// node's name, so that nodes which were made together do not go together; `None` where nodes do not expire.
 #[must_use]
 pub fn expires_at(node: &Node, rotation: &Rotation) -> Option<UnixTime> {
     let age = rotation.max_age?;
@@ -104,7 +105,7 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(HASH_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(HASH_PRIME))
 }
 
-/// What a new node of the group is made of now, in one word; empty where that is not known.
+/// Returns the current version of the group's template, in one word; empty where that is not known.
 fn template_of(pool: &Pool, group: &str, scene: &Scene<'_>) -> Arc<str> {
     if let Some(template) = &pool.scale_down.rotation.template {
         return template.clone();

@@ -1,5 +1,5 @@
-//! Whose turn it is: the oldest outdated nodes of a pool, as many as budgets allow, and the nodes that are bought in their
-//! place. It removes nothing: what is bought is remembered with what it replaces.
+//! Choice of the nodes to replace now: the oldest outdated nodes of a pool, as many as budgets allow, and the nodes
+//! that are bought in their place. It removes nothing: each purchase is stored with the nodes that it replaces.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -117,7 +117,7 @@ fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<C
     turn
 }
 
-/// What must be bought so that the nodes of this turn can leave; `None` when that cannot be.
+/// Returns the nodes to buy so that the nodes of this turn can leave; `None` when that cannot be.
 fn offer(
     ctx: &mut Context<'_>,
     scene: &Scene<'_>,

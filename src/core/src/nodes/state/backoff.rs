@@ -1,4 +1,4 @@
-//! How long a failure holds a group back, and when it is forgotten. It does not decide what failed.
+//! Length of a group's backoff after a failure, and the time at which it is reset. It does not decide what failed.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How many nodes each pool and group has, by state, and how many are on their way. It counts and decides nothing.
+//! Number of nodes of each pool and group, by state, and number of those on their way. It counts and decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ pub struct Member<'c> {
     pub pool: &'c Arc<str>,
     /// The group; empty when the node does not say and the provider does not know.
     pub group: &'c Arc<str>,
-    /// What it does.
+    /// State of the node.
     pub stage: Stage,
 }
 
@@ -83,7 +83,7 @@ pub enum Stage {
 pub struct PoolState<'w> {
     /// The pool.
     pub pool: &'w Pool,
-    /// What the provider said; `None` when that is not known.
+    /// State that the provider reported; `None` when it is unknown.
     pub provider: Option<&'w ProviderState>,
     /// Reason why it is not known.
     pub provider_unknown: Option<Arc<str>>,
@@ -96,7 +96,7 @@ pub struct PoolState<'w> {
 /// One group's counts.
 #[derive(Clone, Debug, Default)]
 pub struct GroupCounts<'w> {
-    /// What the provider said of the group; `None` when it did not name it.
+    /// State of the group that the provider reported; `None` when it did not name the group.
     pub state: Option<&'w GroupState>,
     /// The nodes of the world.
     pub nodes: Vec<NodeId>,
@@ -350,7 +350,7 @@ impl Kin<'_> {
     }
 }
 
-/// Which group each node belongs to: by its labels, or else by its instance.
+/// Group of each node: by its labels, or else by its instance.
 struct Owners<'w> {
     kins: Vec<Kin<'w>>,
     /// By badge: what it claims; made when a node first shows it.
@@ -607,7 +607,7 @@ fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
         .collect()
 }
 
-/// What [`instances_seen`] found.
+/// Result of [`instances_seen`].
 #[derive(Default)]
 struct InstancesSeen {
     /// Instances that are or may become nodes, and nodes that came after the provider was read.

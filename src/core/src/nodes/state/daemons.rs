@@ -17,7 +17,7 @@ const ASKS_MAX: usize = 8;
 /// Running pods of DaemonSets by the unique id of the set.
 type Running<'w> = BTreeMap<&'w str, Vec<&'w Pod>>;
 
-/// What the pods of each DaemonSet ask for in the whole cluster, once a group without nodes asked.
+/// Requests of each DaemonSet's pods in the whole cluster, once a group without nodes asked.
 #[derive(Clone, Debug, Default)]
 pub struct Daemons {
     everywhere: Option<BTreeMap<Arc<str>, Arc<PodClass>>>,
@@ -79,7 +79,7 @@ fn running_on<'w>(nodes: &[NodeId], world: &'w World) -> Running<'w> {
     running
 }
 
-/// What the pods of each set ask for, wherever they run.
+/// Returns the requests of each set's pods, wherever they run.
 fn usual_everywhere(world: &World) -> BTreeMap<Arc<str>, Arc<PodClass>> {
     let mut running = Running::new();
     for (class, _) in world.classes().iter().filter(|(_, class)| class.daemon_set) {

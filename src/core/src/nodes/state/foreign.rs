@@ -1,4 +1,4 @@
-//! Whose a node is, and whether it carries our mark: nodes of others are recognized here, and left alone.
+//! Owner of a node, and our mark on it: nodes of others are recognized here, and left alone.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::world::digest::NodeDigest;
 use crate::world::node::{DELETION_TAINT, INTENT_ANNOTATION, Node, is_karpenters};
 use crate::world::{NodeId, World};
 
-/// Whose a node is.
+/// Owner of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ownership<'w> {
     /// Of a pool, and the provider lists its instance.

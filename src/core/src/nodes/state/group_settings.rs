@@ -1,4 +1,4 @@
-//! What holds for one group: its own options over its pool's settings. It decides nothing.
+//! Settings of one group: its own options over its pool's settings. It decides nothing.
 
 use crate::config::Pool;
 use crate::known::Known;

@@ -1,4 +1,5 @@
-//! What live nodes teach of their group, for the day when it has none. It overrides nothing that is declared.
+//! Templates learned from the live nodes of a group, for the time when it has none. It overrides nothing that is
+//! declared.
 
 use std::sync::Arc;
 

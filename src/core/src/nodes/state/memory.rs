@@ -23,7 +23,7 @@ const DEADLINE_MAX: Seconds = Seconds(86_400);
 /// Longest time that a spec can say: three numbers of five digits, in hours.
 const WRITTEN_MAX: Seconds = Seconds(3 * 99_999 * 3600);
 
-/// How far away what is to come may be.
+/// Longest times that a stored instant may lie in the future.
 struct Longest {
     increase: Seconds,
     removal: Seconds,

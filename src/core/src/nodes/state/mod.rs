@@ -1,4 +1,4 @@
-//! What is known of nodes and groups before anything is decided: counts, templates, bounds, backoffs and memory.
+//! State of nodes and groups before anything is decided: counts, templates, bounds, backoffs and memory.
 
 pub mod backoff;
 pub mod blocked_since;
