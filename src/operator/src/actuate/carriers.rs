@@ -1,4 +1,4 @@
-//! Which nodes carry which provider ids, as the API server has them at one moment.
+//! Nodes by the provider ids that they carry, as the API server has them at one moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 

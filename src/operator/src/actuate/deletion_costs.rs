@@ -19,7 +19,7 @@ use headroom_observe::host::Host;
 const AT_ONCE: usize = 16;
 /// No patch is begun later than this after the first one: the replicas are lowered then, whatever is marked.
 const BEGIN_DEADLINE: Duration = Duration::from_secs(10);
-/// How the permission is granted.
+/// Ways to grant the permission, for messages.
 pub const WRITE_COSTS: &str = "workloads.scaleIn is EmptyNodes; grant what that takes by the value of the same name of the chart, or by \
      the component config/components/empty-nodes";
 
@@ -34,7 +34,7 @@ pub enum CostError {
     Failed(String),
 }
 
-/// What came of the writes of one scale-in.
+/// Result of the writes of one scale-in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Costs that are as they should be now.

@@ -32,13 +32,13 @@ pub enum Refusal {
     /// This replica does not lead, or no longer.
     #[error("refused {operation}: this replica does not hold the lease")]
     NoClaim {
-        /// What was to be done.
+        /// Verb and path of the call, or the cloud call's name.
         operation: String,
     },
     /// The call did not end in time; whether it took effect is unknown.
     #[error("{operation} did not end within {deadline:?}; its effect is unknown")]
     Deadline {
-        /// What was to be done.
+        /// Verb and path of the call, or the cloud call's name.
         operation: String,
         /// Time that it was waited for.
         deadline: Duration,
@@ -50,7 +50,7 @@ pub enum Refusal {
 pub struct Call {
     /// Verb and path, or the cloud call's name.
     pub operation: String,
-    /// How it ended: an HTTP status, or a word.
+    /// Result of the call: an HTTP status, or a word.
     pub result: String,
 }
 
@@ -101,7 +101,7 @@ impl Guard {
         }
     }
 
-    /// Where it runs.
+    /// Returns the host of the process: clocks and timers.
     #[must_use]
     pub fn host(&self) -> Arc<Host> {
         self.shared.host.clone()
@@ -120,7 +120,7 @@ impl Guard {
         claim.filter(holds)
     }
 
-    /// How many mutating calls have been let through; crash points count the same way.
+    /// Returns the number of mutating calls that have been let through; crash points count the same way.
     #[must_use]
     pub fn calls_count(&self) -> u64 {
         self.shared.calls.load(Ordering::Relaxed)
@@ -218,7 +218,7 @@ impl Leave {
     }
 }
 
-/// Where the process is to die, for tests of what a crash leaves behind.
+/// Point at which the process is to die, for tests of the state after a crash.
 pub struct CrashPoint(Option<Reached>);
 
 /// Callback for each effect point: its number, the operation, and `before` or `after`.

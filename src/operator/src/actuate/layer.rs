@@ -26,7 +26,7 @@ pub struct GuardLayer {
     kind: ClientKind,
 }
 
-/// What a client is for.
+/// Purpose of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClientKind {
     /// Everything but the lease: mutations need the claim.

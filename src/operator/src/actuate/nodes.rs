@@ -1,4 +1,4 @@
-//! What the operator does to nodes and pods: marks, live looks and evictions, each one guarded call or two.
+//! Operations of the operator on nodes and pods: marks, live reads and evictions, each one guarded call or two.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub trait NodeActions: Send + Sync {
     fn set_candidate<'a>(&'a self, node: &'a str, candidate: bool) -> BoxFuture<'a, Result<(), ActionError>>;
     /// A live look at a node; `None` when it is gone.
     fn look<'a>(&'a self, node: &'a str) -> BoxFuture<'a, Result<Option<LiveNode>, ActionError>>;
-    /// Which nodes carry which provider ids, by one live look at all nodes.
+    /// Returns the nodes that carry each provider id, by one live read of all nodes.
     fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>>;
     /// Asks for one pod's eviction through the eviction API.
     fn evict<'a>(&'a self, eviction: &'a Eviction) -> BoxFuture<'a, Result<EvictionAnswer, ActionError>>;
@@ -57,7 +57,7 @@ pub struct LiveNode {
     pub pods: Vec<Pod>,
 }
 
-/// What the API server said to an eviction.
+/// Answer of the API server to an eviction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionAnswer {
     /// The pod is terminating.
@@ -356,7 +356,7 @@ fn live_pod(pod: &v1::Pod) -> Pod {
     }
 }
 
-/// What an API error means for a step. Only an answer is a "no"; silence is unknown.
+/// Converts an API error to the result of a step. Only an answer is a "no"; without an answer the result is unknown.
 fn action_error(name: &str, error: &KubeError) -> ActionError {
     match error {
         KubeError::Api(status) if status.is_not_found() => ActionError::Gone(name.to_owned()),

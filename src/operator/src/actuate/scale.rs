@@ -24,13 +24,13 @@ const KNOWN_FOR: Duration = Duration::from_secs(600);
 /// Time that a kind that was not found, or has no scale, is not looked for again.
 const UNKNOWN_FOR: Duration = Duration::from_secs(30);
 
-/// How the permission to read and write scales is granted.
+/// Ways to grant the permission to read and write scales, for messages.
 pub const SCALE_WORKLOADS: &str = "grant it by workloads.scale of the chart, by the component config/components/scale, or for a kind \
      of another maker by a role: docs/install.md, What it may do";
-/// How the permissions to run HPAs are granted.
+/// Ways to grant the permissions to run HPAs, for messages.
 pub const RUN_HPAS: &str = "workloads.hpaOwnership is Replace; grant what that takes by the value of the same name of the chart, or by \
      the component config/components/replace-hpas";
-/// How the permission to keep policies for HPAs that are observed is granted.
+/// Ways to grant the permission to keep policies for HPAs that are observed, for messages.
 pub const EXPLAIN_HPAS: &str =
     "HPAs are not explained in status; grant it by workloads.explainHpas of the chart if they are to be";
 
@@ -50,7 +50,7 @@ pub struct ScaleTarget {
 /// A scale as the API server has it at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveScale {
-    /// What it says.
+    /// Values of the scale.
     pub scale: Scale,
     /// The version that a write must name.
     pub resource_version: String,
@@ -102,7 +102,7 @@ pub struct Scales {
     denied: AtomicBool,
 }
 
-/// What is known of a kind.
+/// Cached result of the discovery of a kind.
 #[derive(Clone)]
 struct Kind {
     found: Result<ApiResource, String>,

@@ -32,7 +32,7 @@ const CARRIERS_AGE_MAX: Duration = Duration::from_secs(2);
 /// Pause before an increase is tried to be taken back again.
 const CANCEL_PAUSE: Seconds = Seconds(10);
 
-/// What is true now of the pool a step belongs to: the guard's second look (design rule 5).
+/// Current state of the pool that a step belongs to, for the guard's second check (design rule 5).
 #[derive(Clone, Debug)]
 pub struct Facts {
     /// The pool as its provider knows it; `None` when it is no longer managed.
@@ -357,7 +357,7 @@ impl Executor {
         }
     }
 
-    /// Which nodes carry which provider ids, by a live look that began at most [`CARRIERS_AGE_MAX`] ago.
+    /// Returns the nodes that carry each provider id, by a live read that began at most [`CARRIERS_AGE_MAX`] ago.
     async fn live_carriers(&self) -> Result<Arc<Carriers>, ActionError> {
         let asked_at = self.host.monotonic();
         let mut last = self.carriers.lock().await;
@@ -416,7 +416,7 @@ fn deleted(victim: &Victim, answer: Result<(), provider::Error>) -> StepResult {
     }
 }
 
-/// What protects the node, or a pod on it, from disruption.
+/// Returns `Protected` if the node, or a pod on it, is protected from disruption.
 fn kept(live: &LiveNode, node: &Arc<str>, facts: &Facts) -> Option<StepResult> {
     let pod = live.pods.iter().find(|pod| pod.is_protected(facts.now)).map(|pod| pod.key.clone());
     (live.protected || pod.is_some()).then(|| StepResult::Protected { node: node.clone(), pod })
@@ -601,7 +601,7 @@ mod tests {
         Pod { key: ObjectKey::new("default", "web-1"), class: Arc::new(class), ..Pod::default() }
     }
 
-    /// What a step came to, and what was really done.
+    /// Returns the result of a step, and the actions that were carried out.
     async fn outcome(live: Option<LiveNode>, step: Step, facts: Facts) -> (StepResult, Vec<String>) {
         let carried = if live.is_some() { vec![("n1", "kwok://n1")] } else { Vec::new() };
         outcome_among(Fake { live, carried, ..Fake::default() }, step, facts).await
@@ -713,7 +713,7 @@ mod tests {
         assert_eq!(done, ["list", "delete kwok://n2 of 1-7 in a"]);
     }
 
-    /// What the deletion of node n1, instance kwok://n1, comes to among these nodes.
+    /// Returns the result of the deletion of node n1, instance kwok://n1, among these nodes.
     async fn deleted_among(
         live: Option<LiveNode>,
         carried: &[(&'static str, &'static str)],
@@ -793,7 +793,7 @@ mod tests {
         }
     }
 
-    /// How many of thirty pods of a node are evicted when each eviction takes a second.
+    /// Returns how many of thirty pods of a node are evicted when each eviction takes a second.
     async fn evicted_of_thirty(budget: Option<ObjectKey>) -> usize {
         let eviction = |number: i32| Eviction {
             pod: ObjectKey::new("default", format!("web-{number}")),

@@ -36,7 +36,7 @@ const USUAL_LABELS: [(&str, &str); 2] = [("kubernetes.io/os", "linux"), ("kubern
 /// Everything the loop takes from stored objects.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What plans are made with.
+    /// Settings of a plan.
     pub config: Config,
     /// Valid pools as their providers know them.
     pub providers: BTreeMap<Arc<str>, PoolAtProvider>,

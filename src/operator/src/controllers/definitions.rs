@@ -74,7 +74,7 @@ pub async fn wait(
     }
 }
 
-/// What is missing, and how it comes.
+/// Message that names the missing CRDs, and how to install them.
 #[must_use]
 pub fn words(missing: &[&str]) -> String {
     let (noun, verb) = if missing.len() == 1 { ("CRD", "is") } else { ("CRDs", "are") };
@@ -111,7 +111,7 @@ mod tests {
 
     use super::*;
 
-    /// What the server answers to one question after the other; the last answer stands.
+    /// Returns a client whose server gives these answers in turn; the last answer is repeated.
     fn server(answers: &[Result<&[&str], u16>]) -> Client {
         let resource = |kind: &&str| {
             json!({"name": format!("{}s", kind.to_lowercase()), "singularName": "", "namespaced": false,

@@ -74,7 +74,7 @@ pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
     })
 }
 
-/// What is true of a step's pool at `now`, for the second look before the effect (design rule 5).
+/// Returns the state of a step's pool at `now`, for the second check before the effect (design rule 5).
 #[must_use]
 pub fn of_step(step: &Step, world: &World, history: &History, settings: &Settings, now: UnixTime) -> Facts {
     let (pool, intent) = step.address();

@@ -19,27 +19,27 @@ use super::listener::{self, Bounds};
 use super::scale_in::ScaleIns;
 use super::workloads::last::LastEvaluations;
 
-/// How often the watchdog looks; a stuck loop ends the process at most this much late.
+/// Period of the watchdog; a stuck loop ends the process at most this much late.
 const WATCHDOG_PERIOD: Duration = Duration::from_secs(5);
 
-/// What the loops say of themselves.
+/// State that the loops report of themselves.
 #[derive(Debug, Default)]
 pub struct Health {
     /// Turns of the loop so far.
     turns: AtomicU64,
     /// True if every cache has been filled once.
     synced: AtomicBool,
-    /// What must be done by somebody before it can be of use, in words.
+    /// Message on a missing condition that somebody must provide, such as the CRDs.
     waits_for: Mutex<Option<String>>,
     /// The permission that the cluster's policy needs and the operator does not have, with how it is granted.
     missing_permission: Mutex<Option<String>>,
     /// The permission to write deletion costs, in the same way.
     missing_cost_permission: Mutex<Option<String>>,
-    /// Where questions for its view wait.
+    /// Queue of questions for the loop's view of the cluster.
     pub inspection: Inspection,
-    /// Where the loop of nodes is asked which pods should go.
+    /// Queue of questions to the node loop for the pods that should go.
     pub scale_ins: ScaleIns,
-    /// What each workload was last decided from.
+    /// Inputs of the last evaluation of each workload.
     pub evaluations: Arc<LastEvaluations>,
 }
 
@@ -50,7 +50,8 @@ impl Health {
         self.synced.store(synced, Ordering::Relaxed);
     }
 
-    /// What the operator waits for that somebody must do, such as the CRDs; `None` when there is nothing of the kind.
+    /// Sets the condition that the operator waits for and somebody must provide, such as the CRDs; `None` when there is
+    /// none.
     pub fn waits_for(&self, what: Option<String>) {
         *self.waits_for.lock().unwrap_or_else(PoisonError::into_inner) = what;
     }
@@ -103,7 +104,7 @@ pub fn watchdog(health: Arc<Health>, stuck_after: Duration) {
     });
 }
 
-/// What the server needs.
+/// State of the server.
 #[derive(Clone)]
 struct Served {
     health: Arc<Health>,
@@ -113,7 +114,7 @@ struct Served {
 /// Serves the pages until the task is ended.
 ///
 /// # Errors
-/// When `address` cannot be listened on.
+/// If `address` cannot be listened on.
 pub async fn serve(
     address: SocketAddr,
     health: Arc<Health>,

@@ -23,7 +23,7 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 /// Most who wait at once; more are sent away.
 const WAITING_MAX: usize = 4;
 
-/// Where questions wait for the loop.
+/// Queue of questions for the loop.
 #[derive(Debug, Default)]
 pub struct Inspection {
     waiting: Mutex<Vec<oneshot::Sender<Option<Arc<Snapshot>>>>>,
@@ -43,7 +43,7 @@ impl Inspection {
     /// The input of the next plan.
     ///
     /// # Errors
-    /// When this replica does not lead, or does not come to answer.
+    /// If this replica does not lead, or does not answer in time.
     pub async fn ask(&self) -> Result<Arc<Snapshot>, NoAnswer> {
         let (answer, answered) = oneshot::channel();
         {
@@ -85,7 +85,7 @@ impl Inspection {
 /// who can reach it.
 ///
 /// # Errors
-/// When `address` cannot be listened on.
+/// If `address` cannot be listened on.
 pub async fn serve(address: SocketAddr, health: Arc<Health>) -> std::io::Result<()> {
     let router = Router::new().route("/debug/snapshot", get(snapshot)).with_state(health);
     listener::serve(TcpListener::bind(address).await?, router, Bounds::SNAPSHOTS).await;

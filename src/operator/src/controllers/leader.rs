@@ -15,12 +15,12 @@ use tracing::{info, warn};
 use crate::actuate::guard::{Claim, Guard};
 use headroom_observe::host::Host;
 
-/// How the lease is kept.
+/// Settings of the lease.
 #[derive(Clone, Debug)]
 pub struct LeaseOptions {
     /// Name of the Lease object.
     pub name: String,
-    /// Who we are; must differ between two processes that are alive, restarts included.
+    /// Identity of this process; must differ between two processes that are alive, restarts included.
     pub identity: String,
     /// Others wait this long after our last renewal. At least 2 s.
     pub duration: Duration,
@@ -28,7 +28,7 @@ pub struct LeaseOptions {
     pub retry: Duration,
 }
 
-/// What the election last established.
+/// Last result of the leader election.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leadership {
     /// Somebody else leads, or nobody yet.
@@ -75,8 +75,8 @@ pub struct Alarm {
 /// whatever is written later has a higher version. A backup that is younger than the last renewal of the lease leaves the
 /// lease as it was, and is seen by this.
 ///
-/// Where leases are kept apart from the rest (`--etcd-servers-overrides`) versions say nothing about each other. So one
-/// write must have come out higher before a lower one says anything: `comparable` remembers that.
+/// If leases are stored apart from the rest (`--etcd-servers-overrides`), their versions cannot be compared. So a lower
+/// version counts only after one write has come out higher: `comparable` remembers that.
 fn forgot(shown: u64, written: u64, comparable: &mut bool) -> bool {
     let later = shown < written;
     let forgot = !later && *comparable;
@@ -98,7 +98,7 @@ struct ObservedLease {
 }
 
 impl ObservedLease {
-    /// What was seen before, after another look that ended at `now`: a change restarts the wait for the lease's expiry.
+    /// Returns the lease after another read that ended at `now`: a change restarts the wait for the lease's expiry.
     fn after(before: Option<&Self>, lease: Lease, now: Instant) -> Self {
         let unchanged = before.filter(|seen| seen.lease.spec == lease.spec);
         Self { lease, changed_at: unchanged.map_or(now, |seen| seen.changed_at) }
@@ -350,7 +350,7 @@ pub async fn release(api: &Api<Lease>, options: &LeaseOptions, guard: &Guard) {
 /// A cluster without the lease has no leader; then one is made, which keeps a replica that starts now from leading.
 ///
 /// # Errors
-/// When the lease cannot be written, also after losing to its holder's renewals several times.
+/// If the lease cannot be written, also after losing to its holder's renewals several times.
 pub async fn usurp(
     api: &Api<Lease>,
     name: &str,
@@ -394,7 +394,7 @@ pub async fn usurp(
     }
 }
 
-/// How often [`usurp`] may lose to a renewal. A holder renews every few seconds, so losing twice is rare.
+/// Number of times that [`usurp`] may lose to a renewal. A holder renews every few seconds, so losing twice is rare.
 const USURP_ATTEMPTS: u32 = 10;
 
 /// Reason why the lease could not be written.
@@ -443,7 +443,7 @@ mod tests {
         expires_at: Instant,
         /// Renewals under way: sent at, stored at, whether the answer comes.
         sent: Vec<(u64, u64, bool)>,
-        /// How often the stored lease was renewed.
+        /// Number of renewals of the stored lease.
         renewals: i32,
         /// The observer's look: ends at, what it will show.
         look: Option<(u64, i32)>,
@@ -459,8 +459,8 @@ mod tests {
             TICK * u32::try_from(LASTS).expect("few ticks")
         }
 
-        /// What is due happens: writes are stored and answered, looks end. Then nobody may take what its holder still
-        /// holds.
+        /// Carries out all that is due: writes are stored and answered, reads end. Then nobody may take what its holder
+        /// still holds.
         fn settle(&mut self) {
             let due = std::mem::take(&mut self.sent);
             for (sent_at, stored_at, answered) in due {

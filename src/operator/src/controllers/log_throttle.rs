@@ -1,4 +1,4 @@
-//! When a message that stays the same is logged again. It logs nothing itself.
+//! Log throttle: decides when an unchanged message is logged again. It logs nothing itself.
 
 use headroom_core::time::{Seconds, UnixTime};
 

@@ -1,4 +1,4 @@
-//! What the loop holds between two turns: the stored objects as last seen, the memory in hand, and what was written.
+//! State of the loop between two turns: the stored objects as last observed, the memory, and the last writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,16 +33,16 @@ pub struct StoredPool {
     pub ours: bool,
     /// Statuses that were sent and not answered since this version: one of them may be stored by now.
     unanswered: Vec<NodePoolStatus>,
-    /// What the world has answered since the first of them.
+    /// Outcomes of steps since the first of them.
     answers: Vec<Outcome>,
-    /// What of the stored status was not understood or could not be true, until an event has said so.
+    /// Parts of the stored status that were invalid, until an event has reported them.
     pub left_out: Vec<String>,
     /// All that was left out when it was last read.
     read_without: Vec<String>,
     uid: Arc<str>,
 }
 
-/// What reading a pool anew has shown.
+/// Result of reading a pool again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReadBack {
     /// The pool that was known, whatever has changed in it.
@@ -215,7 +215,7 @@ impl StoredCluster {
     }
 }
 
-/// What is known of each pool, by name.
+/// Known state of each pool, by name.
 pub type StoredPools = BTreeMap<Arc<str>, StoredPool>;
 
 /// Steps that are being carried out, so that none runs twice at once, and those that are to wait.
@@ -227,7 +227,7 @@ pub struct InFlight {
     waiting: BTreeMap<StepKey, UnixTime>,
 }
 
-/// What makes two steps the same.
+/// Key of a step: two steps with equal keys are the same.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct StepKey {
     pool: Arc<str>,
@@ -267,7 +267,7 @@ impl StepKey {
     }
 }
 
-/// How a step begins.
+/// Kind of a step's start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Beginning {
     /// For the first time.

@@ -33,7 +33,7 @@ const SAMPLES_MAX: usize = 720;
 /// Pod verdicts that a reader is shown.
 const VERDICTS_MAX: usize = 200;
 
-/// What readers are shown.
+/// Data shown to readers of the page.
 #[derive(Debug, Default)]
 pub struct Board(Mutex<Inner>);
 
@@ -48,7 +48,7 @@ struct Inner {
     verdicts: Vec<PodVerdict>,
 }
 
-/// What one turn of the loop knows.
+/// State of one turn of the loop.
 pub struct PageSnapshot<'a> {
     /// Time.
     pub now: UnixTime,
@@ -123,7 +123,7 @@ impl Board {
     }
 }
 
-/// How things stand. Pods of DaemonSets count here: they are pods like others to the scheduler.
+/// Returns a sample of the present state. Pods of DaemonSets count here: they are pods like others to the scheduler.
 fn sample(seen: &PageSnapshot<'_>, second: i64) -> Sample {
     let prices: BTreeMap<&str, i64> =
         seen.config.pools.iter().filter_map(|pool| Some((&*pool.name, pool.price_per_hour_micro?))).collect();
@@ -156,7 +156,7 @@ fn sample(seen: &PageSnapshot<'_>, second: i64) -> Sample {
 /// Serves the page at `/` and its document at `/data.json`, until the task is ended.
 ///
 /// # Errors
-/// When `address` cannot be listened on.
+/// If `address` cannot be listened on.
 pub async fn serve(address: SocketAddr, board: Arc<Board>) -> std::io::Result<()> {
     let router = Router::new().route("/", get(html)).route("/data.json", get(data)).with_state(board);
     listener::serve(TcpListener::bind(address).await?, router, Bounds::PAGE).await;

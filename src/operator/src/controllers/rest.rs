@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// says it wrongly.
 const REST_MAX: Duration = Duration::from_secs(30);
 
-/// What the last plan was made of. It held no step, changed no memory, and all that it had to say is written.
+/// Inputs of the last plan. It had no step, changed no memory, and its whole report is written.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rest {
     /// [`headroom_core::world::World::revision`].

@@ -1,4 +1,5 @@
-//! Where the loop of workloads asks that of nodes which pods should go. It holds no rule of its own, and writes nothing.
+//! Questions of the workload loop to the node loop for the pods that should go. It holds no rule of its own, and writes
+//! nothing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -16,10 +17,10 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(3);
 /// ReplicaSet controller deletes at most 500 pods at a time: by then it has taken it.
 const SENT_AWAY_FOR: Seconds = Seconds(120);
 
-/// What comes of one question.
+/// Answer to one question.
 pub type Answer = Result<Choice, LeftAlone>;
 
-/// Where questions wait for the loop of nodes.
+/// Queue of questions for the node loop.
 #[derive(Debug, Default)]
 pub struct ScaleIns {
     waiting: Mutex<Vec<(ScaleIn, oneshot::Sender<Answer>)>>,
@@ -27,7 +28,7 @@ pub struct ScaleIns {
 }
 
 impl ScaleIns {
-    /// Which pods should go; `None` when the loop of nodes does not come to answer, or does not lead.
+    /// Returns the pods that should go; `None` when the node loop does not answer in time, or does not lead.
     pub async fn ask(&self, host: &Host, scale_in: ScaleIn) -> Option<Answer> {
         let (answer, answered) = oneshot::channel();
         self.waiting().push((scale_in, answer));

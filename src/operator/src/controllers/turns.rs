@@ -72,7 +72,7 @@ mod tests {
         Step::Delete { pool, intent, group, victims: vec![], force: false }
     }
 
-    /// What an increase comes to once the cloud has accepted it.
+    /// Returns an increase after the cloud has accepted it.
     fn accepted(mut intent: Intent) -> Intent {
         if let Action::Increase(increase) = &mut intent.action {
             increase.phase = IncreasePhase::Requested;

@@ -22,7 +22,7 @@ use headroom_observe::{Feed, KubeFeed};
 use headroom_provider::CloudProvider;
 use headroom_provider::expander::AskExpander;
 
-/// What a replica stands on.
+/// Dependencies of a replica.
 pub struct ReplicaDependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
@@ -32,9 +32,9 @@ pub struct ReplicaDependencies {
     pub work: Client,
     /// The lease, by a client of its own.
     pub lease_api: Api<Lease>,
-    /// How the lease is kept.
+    /// Settings of the lease.
     pub lease: LeaseOptions,
-    /// What is observed.
+    /// Source of observations.
     pub feed: Arc<dyn Feed>,
     /// The clouds.
     pub provider: Arc<dyn CloudProvider>,
@@ -42,25 +42,25 @@ pub struct ReplicaDependencies {
     pub expander: Option<Arc<dyn AskExpander>>,
     /// Becomes true when the replica is to stop.
     pub stop: watch::Receiver<bool>,
-    /// What the loop says of itself.
+    /// State that the loop reports of itself.
     pub health: Arc<Health>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// What the live page shows; none where nobody asked for one.
+    /// Data of the live page; `None` if there is no page.
     pub page: Option<Arc<Board>>,
-    /// Where traces of decisions go; none where nobody asked for them.
+    /// Destination of traces of decisions; `None` if they are not exported.
     pub traces: Option<TraceSink>,
     /// Dry run: report decisions, change nothing.
     pub preview: bool,
-    /// What the loop of workloads needs besides; none where only nodes are scaled.
+    /// Further dependencies of the workload loop; `None` where only nodes are scaled.
     pub workloads: Option<WorkloadDependencies>,
 }
 
-/// What the loop of workloads stands on.
+/// Dependencies of the workload loop.
 pub struct WorkloadDependencies {
-    /// What is observed, workloads included.
+    /// Source of observations, workloads included.
     pub feed: KubeFeed,
-    /// What the load is, by the settings that hold.
+    /// Source of metrics, by the current settings.
     pub metrics: MetricsFor,
 }
 

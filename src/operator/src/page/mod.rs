@@ -21,7 +21,7 @@ const BODY: &str = include_str!("page.html");
 /// escaped, the script puts it into text nodes alone, and the page's policy lets no other script run.
 ///
 /// # Errors
-/// When the document cannot be written as JSON: a number in it is not finite.
+/// If the document cannot be written as JSON: a number in it is not finite.
 pub fn html(document: &Document) -> Result<String, serde_json::Error> {
     Ok(page(&embedded(document)?, "", "'none'"))
 }
@@ -42,7 +42,7 @@ pub fn policy(connect: &str) -> String {
     )
 }
 
-/// What the page of a live cluster is served under.
+/// Returns the Content-Security-Policy of the page of a live cluster.
 #[must_use]
 pub fn live_policy() -> String {
     // Only a server can say this; a file is framed by nobody.

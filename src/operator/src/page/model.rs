@@ -1,4 +1,4 @@
-//! What the page shows, as data: also what `headroom simulate -o json` prints. docs/scenarios.md describes each field.
+//! Data of the page: also printed by `headroom simulate -o json`.
 
 use serde::Serialize;
 
@@ -21,18 +21,18 @@ pub struct Document {
     pub title: String,
     /// One line.
     pub description: String,
-    /// When second 0 was, in seconds since 1970.
+    /// Time of second 0, in seconds since 1970.
     pub start_at: i64,
     /// Length of the time axis in seconds.
     pub length_seconds: i64,
     /// The runs; the first is what the page is about, a second one is laid over it.
     pub runs: Vec<Run>,
-    /// What holds right now; live clusters only.
+    /// Present state; live clusters only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub live: Option<Live>,
 }
 
-/// What a document is of.
+/// Source of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum DocumentKind {
     /// A simulated cluster, from its first to its last second.
@@ -56,13 +56,13 @@ pub struct Run {
     /// Figures of the whole; none for a live cluster, whose whole nobody has seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
-    /// How things went, one row a sample.
+    /// State over time, one row a sample.
     pub series: Vec<Sample>,
     /// The pools.
     pub pools: Vec<Pool>,
-    /// What the scenario did, oldest first.
+    /// Events of the scenario, oldest first.
     pub events: Vec<Event>,
-    /// What was decided, oldest first.
+    /// Decisions, oldest first.
     pub decisions: Vec<Decision>,
 }
 
@@ -86,7 +86,7 @@ pub struct Summary {
     pub nodes_max: i64,
     /// CPU asked for, in percent of what nodes offered, over the whole time.
     pub utilization_percent: f64,
-    /// What the nodes cost; those of pools without a price are left out, see `unpriced_node_hours`.
+    /// Cost of the nodes; those of pools without a price are left out, see `unpriced_node_hours`.
     pub cost: f64,
     /// Node-hours of pools without a price: they are in no cost, and unknown is not nothing.
     pub unpriced_node_hours: f64,
@@ -112,7 +112,7 @@ pub struct Waits {
     pub longest: f64,
 }
 
-/// How things stood at one time.
+/// State at one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Sample {
@@ -134,7 +134,7 @@ pub struct Sample {
     pub demand_cpu_milli: i64,
     /// Thousandths of a CPU that nodes offer.
     pub capacity_cpu_milli: i64,
-    /// What the priced nodes cost an hour; none if no node has a price.
+    /// Cost of the priced nodes an hour; none if no node has a price.
     pub cost_per_hour: Option<f64>,
     /// The longest wait, in seconds, of the pods that came to run since the last sample; none if none did.
     pub longest_wait_seconds: Option<f64>,
@@ -154,7 +154,7 @@ pub struct Pool {
     pub nodes_max: i64,
     /// Node objects times hours.
     pub node_hours: f64,
-    /// What they cost; none without a price.
+    /// Cost of its nodes; none without a price.
     pub cost: Option<f64>,
 }
 
@@ -164,7 +164,7 @@ pub struct Pool {
 pub struct Event {
     /// Seconds since the start.
     pub second: i64,
-    /// What.
+    /// Description.
     pub message: String,
 }
 
@@ -194,7 +194,7 @@ pub struct Decision {
     /// Reason, as a sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// How it ended, as far as that is known.
+    /// Outcome, as far as it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<String>,
     /// Number of pods that it was about.
@@ -202,7 +202,7 @@ pub struct Decision {
     pub pods_count: Option<i32>,
     /// Some of them.
     pub pods: Vec<String>,
-    /// What brought it about.
+    /// Cause.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// The other pools that were looked at.
@@ -255,7 +255,7 @@ impl Considered {
     }
 }
 
-/// What holds right now in a live cluster.
+/// Present state of a live cluster.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Live {
@@ -273,7 +273,7 @@ pub struct Live {
 pub struct Table {
     /// Its heading.
     pub title: String,
-    /// What stands in place of no rows.
+    /// Text shown when there are no rows.
     pub none: String,
     /// The heads of its columns.
     pub columns: Vec<String>,

@@ -56,7 +56,7 @@ pub(super) fn of_pool(
     list.conditions
 }
 
-/// What a person should know of the provider's groups: what is degraded, and what the cloud does by itself.
+/// Adds the conditions on the provider's groups: degraded ones, and changes that the cloud makes by itself.
 fn of_notices(list: &mut Sheet, notices: &[Notice]) {
     let rebalancing = noticed(notices, |kind| kind == NoticeKind::ZoneRebalancing);
     list.present(types::AZ_REBALANCE_ACTIVE, rebalancing);

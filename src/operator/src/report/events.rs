@@ -31,13 +31,13 @@ const REPEAT_AFTER: Seconds = Seconds(600);
 /// An event to be written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EventNote {
-    /// What it is about.
+    /// Object that the event is about.
     pub regarding: Regarding,
     /// True if something is wrong.
     pub warning: bool,
     /// Reason, one word.
     pub reason: &'static str,
-    /// What was done, one word.
+    /// Action, one word.
     pub action: &'static str,
     /// For a person, with numbers; at most 1,024 bytes.
     pub note: String,
@@ -46,7 +46,7 @@ pub struct EventNote {
 /// An object that an event is about.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Regarding {
-    /// Which kind of object.
+    /// Kind of the object.
     pub kind: RegardingKind,
     /// Namespace and name.
     pub key: ObjectKey,
@@ -244,17 +244,17 @@ pub struct EventRecorder {
     gangs: BTreeMap<(Arc<str>, Arc<GangRef>, Reason), UnixTime>,
 }
 
-/// What was said of a group of pods while it has waited.
+/// Reports on a group of pods while it has waited.
 #[derive(Clone, Debug, Default)]
 struct Conversation {
-    /// What held at the last plan: more than one where pods of one owner differ.
+    /// Reports of the last plan: more than one where pods of one owner differ.
     last: Vec<Said>,
     /// The refusals that were reported less than [`REPEAT_AFTER`] ago, and when.
     refused_at: Vec<(Said, UnixTime)>,
 }
 
-/// What was said of a group of pods: the reason of each pool, or the pools that grow for it. Messages hold numbers that
-/// move and are no news.
+/// Report on a group of pods: the reason of each pool, or the pools that grow for it. Messages contain numbers that
+/// change, so they do not count as news.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Said {
     Growing(BTreeSet<Arc<str>>),

@@ -93,7 +93,7 @@ struct DecisionLabel {
 /// All metrics of the process.
 pub struct Metrics {
     registry: Registry,
-    /// What is registered: name without prefix and without what the format adds.
+    /// Names of the registered metrics, without the prefix and without suffixes that the format adds.
     catalog: Vec<String>,
     ca: Option<CaMetrics>,
     tracker: Mutex<Tracker>,
@@ -405,7 +405,8 @@ impl Metrics {
         self.cloud_calls.get_or_create(&CloudCallLabel { action, result }).observe(took.as_secs_f64());
     }
 
-    /// How a watch is: seconds of silence (none if never heard), versions that went back, objects left out.
+    /// Records the state of a watch: seconds of silence (none if never heard), versions that went back, objects left
+    /// out.
     pub fn watch(
         &self,
         watch: &'static str,

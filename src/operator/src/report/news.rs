@@ -1,4 +1,4 @@
-//! What is new in a plan's memory since the last look: the source of events and of counters. Pure state, no I/O.
+//! Changes of a plan's memory since the last comparison: the source of events and of counters. Pure state, no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -46,14 +46,15 @@ pub enum News {
     BackedOff {
         /// The pool.
         pool: Arc<str>,
-        /// What is held back.
+        /// Key of the backoff.
         key: BackoffKey,
         /// The failure.
         backoff: Backoff,
     },
 }
 
-/// What was seen last. What a pool's status held when it was met, before a restart or by another leader, has been reported.
+/// State that was last reported. The state that a pool's status had when it was first read, before a restart or by
+/// another leader, has been reported.
 #[derive(Clone, Debug, Default)]
 pub struct Tracker {
     pools: BTreeMap<Arc<str>, LastReported>,
@@ -95,7 +96,7 @@ impl Tracker {
         }
     }
 
-    /// What is new in `history`, pool by pool. Reported once. A pool that was not met has no news.
+    /// Returns the changes in `history`, pool by pool. Each is reported once. The first read of a pool has no changes.
     pub fn update(&mut self, history: &History) -> Vec<News> {
         let mut news = Vec::new();
         for (pool, memory) in &history.pools {

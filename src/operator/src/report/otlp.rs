@@ -29,7 +29,7 @@ const ANSWER_MAX_BYTES: usize = 64 << 10;
 const ANSWER_CHARS_MAX: usize = 300;
 /// Shortest time between two logs of trouble.
 const COMPLAINT_INTERVAL: Duration = Duration::from_secs(60);
-/// Where OTLP over HTTP takes traces, below the endpoint.
+/// Path below the endpoint to which OTLP over HTTP sends traces.
 const PATH: &str = "/v1/traces";
 
 /// Takes finished traces.
@@ -43,7 +43,7 @@ impl TraceSink {
     /// `OTEL_EXPORTER_OTLP_HEADERS` has them: `name=value`, separated by commas.
     ///
     /// # Errors
-    /// When the endpoint or a header is none.
+    /// If the endpoint or a header is invalid.
     pub fn start(
         endpoint: &str,
         headers: Option<&str>,

@@ -25,7 +25,7 @@ use headroom_api::{
     UnneededNodes,
 };
 
-/// What was not understood, for a log line and an event.
+/// Parts that were not understood, for a log line and an event.
 pub type Notes = Vec<String>;
 
 /// The status in its type, read field by field and row by row from what is stored. A field or row that does not decode

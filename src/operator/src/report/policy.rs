@@ -22,7 +22,7 @@ const MESSAGE_MAX: usize = 512;
 /// Longest message of a pool, in characters; the schema allows more.
 const POOL_MESSAGE_MAX: usize = 200;
 
-/// What the status of the cluster shows.
+/// Inputs of the status of the cluster.
 #[derive(Clone, Debug, Default)]
 pub struct ClusterView<'a> {
     /// `metadata.generation` of the object that was looked at.
@@ -141,8 +141,8 @@ fn row(verdict: &PodVerdict, old: &[UnplacedPods], now: UnixTime) -> UnplacedPod
     }
 }
 
-/// How far a pool is from taking pods: first what passes by itself, then what an edit of a bound mends, then what only
-/// another shape of pool or pod would.
+/// Returns a rank of how far a pool is from taking pods: first the reasons that pass without action, then those that an
+/// edit of a bound mends, then those that need another shape of pool or pod.
 fn distance(reason: Reason) -> u8 {
     match reason {
         Reason::BackingOff

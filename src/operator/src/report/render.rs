@@ -31,7 +31,7 @@ use headroom_api::{
 /// Most zones of a group; the schema says the same.
 const ZONES_MAX: usize = 16;
 
-/// What the status of a pool shows besides its memory.
+/// Inputs of the status of a pool besides its memory.
 #[derive(Clone, Debug, Default)]
 pub struct PoolView<'a> {
     /// `metadata.generation` of the object that was looked at.
@@ -46,11 +46,11 @@ pub struct PoolView<'a> {
     pub groups: Vec<GroupView>,
     /// Reason why the provider is unknown, if it is.
     pub provider_unknown: Option<&'a str>,
-    /// What a person should know of the provider's groups.
+    /// Facts on the provider's groups that a person should know.
     pub notices: &'a [Notice],
-    /// What keeps the pool from growing or shrinking as a whole, from the plan.
+    /// Reasons why the pool as a whole does not grow or shrink, from the plan.
     pub reasons: &'a [PoolReason],
-    /// What a Preview pool would have done.
+    /// Action that a Preview pool would have taken.
     pub preview: Option<&'a PreviewAction>,
     /// Rows of the memory that status cannot hold, from the plan.
     pub left_out: u32,
@@ -93,13 +93,13 @@ pub struct GroupView {
     pub target: u32,
     /// Nodes that take pods.
     pub ready: u32,
-    /// What a new node offers, where the spec or the provider says so; a learned one takes its place.
+    /// Amounts of a new node, if the spec or the provider declares them; a learned one takes its place.
     pub template: Option<(TemplateSource, Resources)>,
     /// True if the pool's spec names it no more.
     pub retired: bool,
 }
 
-/// How a template is known before a live node taught it.
+/// Source of a template before one was learned from a live node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TemplateSource {
     /// The pool's spec.
@@ -174,7 +174,7 @@ pub fn headline(decision: &Decision) -> String {
     format!("{} {}→{}", decision.action.word(), decision.from, decision.to)
 }
 
-/// What holds the pool back now, or else the reason of its last decision.
+/// Returns the reason that holds the pool back now, or else the reason of its last decision.
 fn headline_reason(memory: &PoolHistory, view: &PoolView<'_>, now: UnixTime) -> Reason {
     let phase = match &view.acceptance {
         Acceptance::Pending => Some(Reason::Pending),
@@ -453,7 +453,7 @@ fn consider(row: &Considered) -> ConsideredPool {
     }
 }
 
-/// How a reason reads as a verdict on a pool: it could not take the pods, it was not tried, or another was better.
+/// Returns the verdict on a pool for a reason: it could not take the pods, it was not tried, or another was better.
 fn verdict(reason: Reason) -> &'static str {
     match reason {
         Reason::AnotherPoolChosen => "NotChosen",

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::traces::{Span, Trace, trace_id};
 use headroom_api::ScalingDecision;
 
-/// What a look at a workload has come to so far.
+/// Spans of an evaluation of a workload so far.
 #[derive(Clone, Debug)]
 pub struct Course {
     began_at: Timestamp,

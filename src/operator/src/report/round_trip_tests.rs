@@ -235,7 +235,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
     })
 }
 
-/// What status can hold of it.
+/// Returns the part that status can hold.
 fn fitted(memory: &PoolHistory) -> PoolHistory {
     let mut held = memory.clone();
     held.fit();

@@ -38,7 +38,7 @@ fn fnv(text: &str, salt: u64) -> u64 {
 /// A part of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// What it is; a closed set of names.
+    /// Name, from a closed set.
     pub name: &'static str,
     /// From.
     pub start: Timestamp,
@@ -46,7 +46,7 @@ pub struct Span {
     pub end: Timestamp,
     /// True if it is a call of somebody else.
     pub call: bool,
-    /// What it is about.
+    /// Attributes.
     pub attributes: Vec<(&'static str, String)>,
     /// Reason why it failed, if it did.
     pub failure: Option<String>,
@@ -59,7 +59,7 @@ pub struct Trace {
     pub id: String,
     /// The decision as a whole.
     pub root: Span,
-    /// What it consists of.
+    /// Spans of the trace.
     pub spans: Vec<Span>,
 }
 
@@ -79,13 +79,13 @@ pub struct Call {
     pub pool: Arc<str>,
     /// The intent.
     pub intent: IntentId,
-    /// What was done: `Increase`, `Mark`, `Evict`, `Delete`, …
+    /// Kind of the step: `Increase`, `Mark`, `Evict`, `Delete`, …
     pub step: &'static str,
     /// Reason why it failed, if it did.
     pub failure: Option<String>,
-    /// When it began.
+    /// Time at which it began.
     pub began_at: Timestamp,
-    /// When it was answered.
+    /// Time at which it was answered.
     pub ended_at: Timestamp,
 }
 

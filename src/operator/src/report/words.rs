@@ -2,9 +2,9 @@
 
 use headroom_core::history::{DecisionAction, DecisionOutcome, IncreasePhase, RemovalPhase};
 
-/// What an intent is, in status.
+/// Action of an intent, in status.
 pub(super) const INCREASE: &str = "Increase";
-/// What an intent is, in status.
+/// Action of an intent, in status.
 pub(super) const REMOVE: &str = "Remove";
 /// The source of a template that a live node taught.
 pub(super) const LEARNED: &str = "Learned";

@@ -22,7 +22,7 @@ use headroom_api::{
 /// Most decisions that status keeps.
 pub const DECISIONS_MAX: usize = 20;
 
-/// What of a workload is remembered: exactly what its status holds.
+/// Memory of a workload: exactly what its status holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadMemory {
     /// Recommendations, scale events, since when the metrics are unknown.
@@ -35,7 +35,7 @@ pub struct WorkloadMemory {
     pub last_scale_at: Option<UnixTime>,
 }
 
-/// How a policy stands.
+/// Phase of a policy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PolicyPhase {
     /// Not looked at yet.
@@ -82,7 +82,7 @@ pub struct MetricTrouble {
 pub struct WorkloadView<'a> {
     /// The edits of the policy that are known.
     pub generation: i64,
-    /// How it stands.
+    /// Phase of the policy.
     pub phase: PolicyPhase,
     /// The workload, as kind/name.
     pub target: Option<String>,
@@ -90,11 +90,11 @@ pub struct WorkloadView<'a> {
     pub owned: Option<HpaOwned>,
     /// The last decision step by step; none where none was made.
     pub steps: Option<&'a Steps>,
-    /// What the HPA's status says, or would say.
+    /// Status of the HPA, or the one that it would have.
     pub status: Option<&'a HpaStatus>,
-    /// What the sources said of each metric that cannot be used, in the order of the spec.
+    /// Error of the source of each metric that cannot be used, in the order of the spec.
     pub troubles: &'a [Option<MetricTrouble>],
-    /// What is remembered.
+    /// Memory of the workload.
     pub memory: &'a WorkloadMemory,
 }
 
@@ -132,7 +132,7 @@ pub fn render(view: &WorkloadView<'_>, old: &ScalingPolicyStatus, now: UnixTime)
     fit_workload::fit(status)
 }
 
-/// What is remembered, from a status: entry by entry, since one that is not understood must not cost the others.
+/// Reads the memory from a status: entry by entry, so that one invalid entry does not cost the others.
 #[must_use]
 pub fn parse(status: &Value) -> WorkloadMemory {
     let events: Vec<ScaleEventStatus> = entries(&status["scaleEvents"]);
@@ -289,7 +289,7 @@ fn metrics(list: &mut Sheet, view: &WorkloadView<'_>, judged: bool) {
     }
 }
 
-/// What is wrong with the first metric that cannot be used.
+/// Returns the error of the first metric that cannot be used.
 fn trouble(view: &WorkloadView<'_>) -> Option<MetricTrouble> {
     let steps = view.steps?;
     let of = |(index, step): (usize, &headroom_core::pods::decision::MetricStep)| {
@@ -338,7 +338,7 @@ fn fallback(step: FallbackStep) -> Option<(&'static str, String)> {
     Some((reasons::METRICS_UNUSABLE, text))
 }
 
-/// What holds the workload now, or else why it was last changed.
+/// Returns the reason that holds the workload now, or else the reason of its last change.
 fn reason(view: &WorkloadView<'_>, status: &ScalingPolicyStatus) -> Option<String> {
     let of_type = |type_: &str| get(&status.conditions, type_);
     let is = |type_: &str, state: &str| {

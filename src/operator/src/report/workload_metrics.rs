@@ -32,7 +32,7 @@ struct ReadLabel {
     outcome: &'static str,
 }
 
-/// How an evaluation of a workload ended.
+/// Result of an evaluation of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EvaluationResult {
     /// As it should.

@@ -27,7 +27,7 @@ use headroom_api::{
 pub const FIELD_MANAGER: &str = "headroom";
 /// The name of the writer in events.
 const REPORTING_CONTROLLER: &str = "headroom.dev/headroom";
-/// Where events about cluster-scoped objects live. Source: client-go, which does the same.
+/// Namespace of events about cluster-scoped objects. Source: client-go, which does the same.
 const CLUSTER_EVENTS_NAMESPACE: &str = "default";
 
 /// Reason why something was not written or read.
@@ -62,7 +62,7 @@ impl From<kube::Error> for WriteError {
     }
 }
 
-/// Where status and events go: the API server, or a simulated one.
+/// Destination of status and events: the API server, or a simulated one.
 pub trait StatusSink: Send + Sync {
     /// Every NodePool, read live.
     fn read_pools(&self) -> BoxFuture<'_, Result<Vec<PolicyObject<NodePoolSpec>>, WriteError>>;
@@ -275,13 +275,13 @@ struct StatusWrite<'a, S> {
     status: &'a S,
 }
 
-/// What is read of the answer to it: a status can be large, and this one is known.
+/// Fields read from the answer to it: a status can be large, and this one is known.
 #[derive(Deserialize)]
 struct StatusWritten {
     metadata: Version,
 }
 
-/// Which object in which version.
+/// Name and version of an object.
 #[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Version {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::write::{FIELD_MANAGER, WriteError, read_live, replace_status};
 use headroom_api::{PolicyObject, ScalingPolicySpec, ScalingPolicyStatus, StoredScalingPolicy};
 
-/// Where the status of workloads goes: the API server.
+/// Destination of the status of workloads: the API server.
 #[derive(Clone)]
 pub struct ScalingSink {
     client: Client,

@@ -1,4 +1,4 @@
-//! How the node loop acts: the journal is written, then steps begin.
+//! Execution of a plan by the node loop: the journal is written, then steps begin.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -26,7 +26,7 @@ const WRITES_MAX: usize = 50;
 /// Time until the buffers come that one turn did not get to.
 const NEXT_BATCH: Duration = Duration::from_secs(1);
 
-/// What is known of writes to buffers.
+/// State of the writes to buffers.
 #[derive(Default)]
 pub(super) struct BufferWrites {
     written_at: BTreeMap<ObjectKey, Instant>,

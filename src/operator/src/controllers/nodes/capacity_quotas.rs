@@ -25,7 +25,7 @@ const NEXT_BATCH: Duration = Duration::from_secs(1);
 /// The condition by which a quota says that it was read and counted.
 const RECONCILED: &str = "Reconciled";
 
-/// What is known of writes to quotas.
+/// State of the writes to quotas.
 #[derive(Default)]
 pub(super) struct QuotaWrites {
     written_at: BTreeMap<Arc<str>, Instant>,

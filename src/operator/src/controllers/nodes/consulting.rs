@@ -1,5 +1,5 @@
-//! How the node loop asks the server of expander `Grpc`: beside the loop, one question at a time. Answers go into the world,
-//! and the next plan uses them.
+//! Questions of the node loop to the server of expander `Grpc`: beside the loop, one question at a time. Answers go
+//! into the world, and the next plan uses them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,8 @@ use tracing::{info, warn};
 use super::NodeLoop;
 use crate::controllers::log_throttle::LogThrottle;
 
-/// How long the rest of the chain decides after a call without an answer: as long as one loop of Cluster Autoscaler.
+/// Time for which the rest of the chain decides after a call without an answer: as long as one loop of Cluster
+/// Autoscaler.
 const SILENCE: Seconds = Seconds(10);
 /// The same after [`FAILURES_MAX`] such calls, one after the other.
 const LONG_SILENCE: Seconds = Seconds(60);
@@ -29,7 +30,7 @@ const UNUSED_WITHIN: Duration = Duration::from_secs(10);
 /// Longest words of a server that are kept, in characters.
 const MESSAGE_MAX: usize = 120;
 
-/// What one call came to.
+/// Result of one call.
 pub(super) struct Reply {
     key: Arc<str>,
     result: Result<BestOptions, String>,
@@ -43,7 +44,7 @@ pub(super) struct Consulting {
     asked: Option<Arc<str>>,
     /// The settings that all that is known was asked with.
     settings: Option<ExpanderSettings>,
-    /// When answers came that no plan has used yet.
+    /// Answers that no plan has used yet, with the time at which they came.
     unused: Vec<(Arc<str>, Instant)>,
     /// Calls without an answer, one after the other.
     failures: u32,

@@ -1,5 +1,5 @@
-//! What the node loop reads of single pools beside the watch, which may be silent: after a write that failed, and where a pool
-//! is not there any more.
+//! Reads of single pools by the node loop beside the watch, which may be silent: after a write that failed, and where a
+//! pool has disappeared.
 
 use std::sync::Arc;
 

@@ -54,27 +54,27 @@ pub struct Ports {
     pub host: Arc<Host>,
     /// The claim.
     pub guard: Guard,
-    /// What the watches deliver.
+    /// Source of observations: the watches.
     pub feed: Arc<dyn Feed>,
-    /// Where status and events go.
+    /// Destination of status and events.
     pub sink: Arc<dyn StatusSink>,
     /// The clouds.
     pub provider: Arc<dyn CloudProvider>,
     /// Asks the server of expander `Grpc`, if that is possible here.
     pub expander: Option<Arc<dyn AskExpander>>,
-    /// Who carries out steps.
+    /// Executor of steps.
     pub executor: Executor,
-    /// Who leads.
+    /// State of the leader election.
     pub leadership: watch::Receiver<Leadership>,
     /// Becomes true when the process is to stop.
     pub stop: watch::Receiver<bool>,
-    /// What the loop says of itself.
+    /// State that the loop reports of itself.
     pub health: Arc<Health>,
     /// Metrics.
     pub metrics: Arc<Metrics>,
-    /// What the live page shows, if there is one.
+    /// Data of the live page, if there is one.
     pub page: Option<Arc<Board>>,
-    /// Where traces of decisions go, if anywhere.
+    /// Destination of traces of decisions; `None` if they are not exported.
     pub traces: Option<TraceSink>,
     /// Dry run: report decisions, change nothing.
     pub preview: bool,
@@ -99,7 +99,7 @@ const CLOCK_JUMP_MIN: i64 = 5;
 /// Time that a graceful stop waits for steps under way.
 const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 
-/// What came of a report.
+/// Result of a report.
 struct Reported {
     /// Time at which one that had to wait is due.
     due: Option<Instant>,
@@ -119,7 +119,7 @@ struct Finished {
 pub struct NodeLoop {
     ports: Ports,
     world: World,
-    /// How far the world was to be trusted at the last plan.
+    /// Freshness of the world at the last plan.
     freshness: Freshness,
     policies: Policies,
     settings: Settings,
@@ -154,7 +154,7 @@ pub struct NodeLoop {
     clocks: Option<(UnixTime, Instant)>,
     /// Soft taints are not written before this.
     candidates_due_at: Option<Instant>,
-    /// What the last plan was made of, if it left nothing to do.
+    /// Inputs of the last plan, if it left nothing to do.
     rest: Option<Rest>,
 }
 
@@ -272,7 +272,7 @@ impl NodeLoop {
         rest.lasts(self.world.revision(), self.is_view_stale(now), now, self.ports.host.monotonic())
     }
 
-    /// What a plan made now reads, and what the last decisions on replicas have read.
+    /// Returns the inputs of a plan made now, and those of the last decisions on replicas.
     fn snapshot(&self, now: UnixTime) -> Snapshot {
         let snapshot = Snapshot::of(self.view(), &self.history, &self.settings.config, now);
         snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.evaluations.record())

@@ -25,7 +25,7 @@ const WRITES_MAX: usize = 50;
 /// Time until the requests come that one turn did not get to.
 const NEXT_BATCH: Duration = Duration::from_secs(1);
 
-/// What is known of writes to requests.
+/// State of the writes to requests.
 #[derive(Default)]
 pub(super) struct RequestWrites {
     written_at: BTreeMap<ObjectKey, Instant>,
@@ -115,7 +115,7 @@ impl NodeLoop {
     }
 }
 
-/// What a write would change.
+/// Kind of change that a write would make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum News {
     /// A condition's status.
@@ -124,7 +124,7 @@ enum News {
     Words,
 }
 
-/// What a status does not say that is wanted; conditions and details of others do not matter.
+/// Returns the change from the stored status to the wanted one; conditions and details of other writers do not matter.
 fn news(stored: &RequestStatus, wanted: &RequestStatus) -> Option<News> {
     let RequestStatus { conditions, details } = wanted;
     let missing = details.iter().any(|(name, value)| stored.details.get(name) != Some(value));

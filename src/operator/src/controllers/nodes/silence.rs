@@ -1,4 +1,5 @@
-//! When the silence of a pool's provider is logged: a change at once, the same ever more seldom. It logs nothing itself.
+//! Log throttle for providers that do not answer: a change is logged at once, an unchanged error at growing intervals.
+//! It logs nothing itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

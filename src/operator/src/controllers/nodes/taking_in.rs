@@ -1,4 +1,4 @@
-//! What the node loop takes in: watches, ends of steps, stored memory, the claim, what providers have.
+//! Inputs of the node loop: watches, ends of steps, stored memory, the claim, the state of providers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -290,7 +290,7 @@ impl NodeLoop {
         headroom_core::absorb(&mut self.history, &outcomes, &self.settings.config, now);
     }
 
-    /// How far the world is to be trusted.
+    /// Returns the freshness of the world.
     pub(super) fn freshness_at(&self, now: UnixTime) -> Freshness {
         Freshness {
             stale: self.is_view_stale(now),

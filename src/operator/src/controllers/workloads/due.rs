@@ -1,4 +1,4 @@
-//! Which workload is looked at next: in order of time, with a share of the evaluations in flight for each namespace. Pure.
+//! Queue of evaluations: in order of time, with a share of the evaluations in flight for each namespace. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -39,13 +39,13 @@ use headroom_observe::{HpaObject, KubeFeed};
 pub(super) struct Dependencies {
     /// Time and tasks.
     pub host: Arc<Host>,
-    /// What is observed.
+    /// Source of observations.
     pub feed: KubeFeed,
     /// Scales.
     pub scales: Scales,
     /// Deletion costs of pods.
     pub costs: DeletionCosts,
-    /// Where the loop of nodes is asked, and where a permission that is missing is shown.
+    /// Queue of questions to the node loop, and display of a missing permission.
     pub health: Arc<Health>,
     /// Status.
     pub sink: ScalingSink,
@@ -53,27 +53,27 @@ pub(super) struct Dependencies {
     pub events: KubeSink,
     /// The selectors of all HPAs that are decided on.
     pub registry: Mutex<Registry>,
-    /// Where decisions are counted.
+    /// Counters of decisions.
     pub numbers: Arc<Metrics>,
-    /// Where traces of decisions go, if anywhere.
+    /// Destination of traces of decisions; `None` if they are not exported.
     pub traces: Option<TraceSink>,
     /// True if an HPA was found that nobody else runs, and none since that somebody does.
     pub nobody_else_runs_hpas: AtomicBool,
 }
 
-/// What holds for all workloads.
+/// Settings of all workloads.
 pub(super) struct Rules {
-    /// What the load is.
+    /// Source of metrics.
     pub metrics: Arc<dyn MetricsSource>,
-    /// What decisions are made with.
+    /// Options of the decisions.
     pub options: Options,
-    /// Who runs HPAs.
+    /// Controller that runs HPAs.
     pub ownership: HpaOwnership,
-    /// Who chooses the pods that go when replicas are lowered.
+    /// Chooser of the pods that go when replicas are lowered.
     pub scale_in: ScaleInChoice,
 }
 
-/// How an evaluation ended.
+/// End of an evaluation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// As it should: the next one is due in a period.
@@ -174,8 +174,8 @@ impl Dependencies {
         Ok(!state.is_unsettled())
     }
 
-    /// Who runs the HPA; where that does not show, it is asked by a write that somebody else would undo. The same write, made
-    /// again, confirms the answer: a watch that has fallen silent shows nobody.
+    /// Decides who runs the HPA; if that does not show, asks by a write that another controller would undo. The same
+    /// write, made again, confirms the answer: a watch that has fallen silent shows nobody.
     async fn judge_ownership(
         &self,
         hpa: &HpaObject,

@@ -1,4 +1,4 @@
-//! What the metrics say of one workload: questions to the sources, and their answers as the decision takes them.
+//! Metrics of one workload: questions to the sources, and their answers as the decision takes them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::resolve::{Query, Workload};
 use crate::report::MetricTrouble;
 use headroom_observe::metrics::{self, Failure, MetricsSource};
 
-/// What was answered to one question; [`answers`] lends it to the decision.
+/// Answer to one question; [`answers`] lends it to the decision.
 #[derive(Clone, Debug)]
 pub enum Gathered {
     /// Usage of all pods of the namespace, sorted by pod; shared with every workload of the namespace.

@@ -60,7 +60,7 @@ impl WorkloadLoop {
     }
 }
 
-/// What became of a policy that was to be renamed.
+/// Result of renaming a policy.
 enum Renamed {
     /// It has the new name, or is gone.
     Done,

@@ -1,4 +1,4 @@
-//! What each workload was last decided from, kept for those who ask. It decides only what it was given.
+//! Inputs of the last evaluation of each workload, kept for later questions. It decides only on these inputs.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -28,7 +28,7 @@ pub struct EvaluationInput {
     pub options: Options,
     /// The status as it is stored.
     pub status: HpaStatus,
-    /// What is remembered.
+    /// Memory of the workload.
     pub memory: Memory,
     /// The scale, or why it could not be read.
     pub scale: Result<Scale, String>,
@@ -95,7 +95,7 @@ fn reading(answer: Answer<'_>) -> Reading {
     }
 }
 
-/// How the last evaluation of a workload went.
+/// Result of the last evaluation of a workload.
 #[derive(Clone, Debug)]
 pub enum Last {
     /// It was decided on, from this.
@@ -133,7 +133,7 @@ impl LastEvaluations {
         self.lock().remove(policy);
     }
 
-    /// What was known is another leader's business.
+    /// Drops all evaluations: another leader takes over.
     pub(super) fn clear(&self) {
         self.lock().clear();
     }

@@ -75,19 +75,19 @@ pub struct WorkloadPorts {
     pub host: Arc<Host>,
     /// The claim.
     pub guard: Guard,
-    /// What is observed; started with what workloads need.
+    /// Source of observations; started with the watches that workloads need.
     pub feed: KubeFeed,
     /// A client behind the guard.
     pub work: Client,
-    /// What the load is, by the settings that hold.
+    /// Source of metrics, by the current settings.
     pub metrics: MetricsFor,
-    /// Where lateness and decisions are counted.
+    /// Counters of decisions, and the measure of their lateness.
     pub numbers: Arc<Metrics>,
-    /// Where the last evaluation of each workload is shown, and a permission that is missing.
+    /// Display of the last evaluation of each workload, and of a missing permission.
     pub health: Arc<Health>,
-    /// Where traces of decisions go, if anywhere.
+    /// Destination of traces of decisions; `None` if they are not exported.
     pub traces: Option<TraceSink>,
-    /// Who leads.
+    /// State of the leader election.
     pub leadership: watch::Receiver<Leadership>,
     /// Becomes true when the process is to stop.
     pub stop: watch::Receiver<bool>,
@@ -120,7 +120,7 @@ pub struct WorkloadLoop {
     finish: mpsc::UnboundedSender<Finished>,
 }
 
-/// What the loop holds of one workload.
+/// State of one workload in the loop.
 struct Slot {
     due_at: Instant,
     /// None while it is being looked at, and before it has been for the first time.
@@ -288,7 +288,7 @@ impl WorkloadLoop {
         self.resolved = fresh;
     }
 
-    /// What the ClusterScalingPolicy says; what cannot be read leaves what held before.
+    /// Takes over the ClusterScalingPolicy; an invalid one leaves the settings as they were.
     fn take_settings(&mut self) {
         let stored = self.dependencies.feed.workloads(|known| known.cluster().cloned()).flatten();
         let mut fresh = match stored.as_ref().map(|stored| stored.spec.as_ref().map(validate_policy)) {

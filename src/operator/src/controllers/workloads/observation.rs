@@ -1,4 +1,5 @@
-//! What one evaluation sees of a workload: its scale, its pods, and who else has written its size. It asks for no metric.
+//! Observation of a workload for one evaluation: its scale, its pods, and other writers of its size. It asks for no
+//! metric.
 
 use std::sync::{Arc, PoisonError};
 
@@ -13,7 +14,7 @@ use super::state::{State, newer};
 use crate::actuate::scale::FIELD_MANAGER;
 use headroom_observe::{ScaleKind, Writer};
 
-/// What was seen of a workload.
+/// Observation of a workload.
 pub(super) struct WorkloadObservation {
     pub(super) scale: Result<Scale, String>,
     pub(super) resource_version: String,
@@ -25,7 +26,7 @@ pub(super) struct WorkloadObservation {
 }
 
 impl Dependencies {
-    /// What is known of the workload's size and pods. Kinds that are watched are not asked for.
+    /// Reads the workload's size and pods. Kinds that are watched are not asked for.
     pub(super) async fn see(&self, workload: &Workload, state: &State) -> WorkloadObservation {
         let mut observation = WorkloadObservation {
             scale: Err(String::new()),

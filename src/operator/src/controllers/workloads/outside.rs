@@ -1,5 +1,5 @@
-//! What decisions on replicas would be made from now, for one who may only read and does not ask the operator. It decides
-//! nothing: what the operator alone can read is said, and not guessed.
+//! Decisions on replicas that would be made now, for a reader who may only read and does not ask the operator. It
+//! decides nothing: values that only the operator can read are reported as unknown.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Found {
     }
 }
 
-/// What the ClusterScalingPolicy says; the defaults where it cannot be used.
+/// Returns the settings of the ClusterScalingPolicy; the defaults where it cannot be used.
 fn settings(known: &Workloads) -> ValidatedWorkloads {
     let stored = known.cluster().and_then(|stored| stored.spec.as_ref().ok());
     let validated = stored.and_then(|spec| validate_policy(spec).ok());
@@ -187,7 +187,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     Sketch { key: input.workload.key.clone(), input, asks }
 }
 
-/// What the metrics say, or why the operator's answer is not known.
+/// Returns the metrics, or a message that says why the operator's answer is not known.
 async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, String> {
     if !sketch.asks {
         return Ok(Load::default());

@@ -1,10 +1,11 @@
 //! Decides whether the operator runs an HPA: it is configured to, and nobody else does. Pure.
 //!
-//! Who else runs an HPA does not show while nothing changes: the controller-manager's HPA controller writes the status
-//! only when it would say something else. So the operator asks: it sets `status.observedGeneration`, which that
-//! controller leaves out of every status that it makes. Where it still runs, its next evaluation takes the field away, whatever
-//! the metrics say; where the field stands for two sync periods, nobody else looks at the HPA. The field stays for as long
-//! as the operator runs the HPA, so a controller that is switched on later shows within one of its own periods.
+//! Another controller that runs an HPA does not show while nothing changes: the controller-manager's HPA controller
+//! writes the status only when it would change it. So the operator asks: it sets `status.observedGeneration`, which
+//! that controller leaves out of every status that it makes. If that controller still runs, its next evaluation removes
+//! the field, whatever the metrics are. If the field stays for two sync periods, no other controller runs the HPA. The
+//! field stays for as long as the operator runs the HPA, so a controller that is switched on later shows within one of
+//! its own periods.
 //!
 //! That the field stands is what a watch has shown, and a watch may be silent: before the operator begins to run an HPA it
 //! writes the field once more, in the version that it knows. The API server refuses that where anybody has written since.
@@ -24,7 +25,7 @@ const ANSWERED_MIN: Seconds = Seconds(10);
 /// … and at most this long, however often they did.
 const STANDS_MAX: Seconds = Seconds(300);
 
-/// How far the question whether anybody else runs the HPA has come.
+/// Progress of the question whether any other controller runs the HPA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Not asked yet, or answered.
@@ -41,9 +42,9 @@ pub(super) enum Stage {
 /// The question of one HPA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Question {
-    /// How far it is.
+    /// Progress.
     pub stage: Stage,
-    /// How often somebody took the field away since the process started, and when they did last.
+    /// Number of times that another writer removed the field since the process started, and the last time.
     answers: Option<(u32, UnixTime)>,
 }
 
@@ -74,7 +75,7 @@ impl Stage {
     }
 }
 
-/// What an HPA shows of its writers.
+/// Writers of an HPA's status.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StatusWriters<'a> {
     /// True if `status.observedGeneration` is there, our own last write included.
@@ -86,7 +87,7 @@ pub(super) struct StatusWriters<'a> {
 }
 
 impl<'a> StatusWriters<'a> {
-    /// What `hpa` shows; `ahead` if our own last write has not been seen yet.
+    /// Reads the writers from `hpa`; `ahead` if our own last write has not been observed yet.
     #[must_use]
     pub(super) fn of(hpa: &'a HpaObject, ahead: bool) -> Self {
         let ours = |writer: &&Writer| &*writer.manager == FIELD_MANAGER;
@@ -99,12 +100,12 @@ impl<'a> StatusWriters<'a> {
     }
 }
 
-/// What holds for all HPAs.
+/// Circumstances that are the same for all HPAs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Circumstances {
-    /// Who is to run HPAs.
+    /// Controller that is configured to run HPAs.
     pub configured: HpaOwnership,
-    /// How often each workload is looked at.
+    /// Period of the evaluations of each workload.
     pub sync_period: Seconds,
     /// True if the operator may write the HPA's status: not in modes Preview and Suspend.
     pub writes: bool,
@@ -117,7 +118,7 @@ pub(super) struct Circumstances {
 /// The answer of one evaluation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct OwnershipDecision {
-    /// Who runs the HPA, for the policy's condition.
+    /// Controller that runs the HPA, for the policy's condition.
     pub owned: HpaOwned,
     /// True if the field is to be set now.
     pub ask: bool,

@@ -11,7 +11,7 @@ use headroom_api::HpaOwnership;
 
 /// Pause after the first refusal; doubles with each further one.
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// How often the pause is doubled: 64 s in the end.
+/// Number of times that the pause is doubled: 64 s in the end.
 const DOUBLINGS_MAX: u32 = 6;
 
 /// The refusals in a row.
@@ -23,10 +23,10 @@ pub(super) struct Refused {
     due_at: Option<Instant>,
 }
 
-/// What follows from one refusal.
+/// Consequence of one refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Consequence {
-    /// What is to be logged, if it is new or was not logged for long.
+    /// Message to log, if it is new or was not logged for long.
     pub(super) log: Option<String>,
     /// The permission that the ClusterScalingPolicy needs and the operator does not have, with how it is granted.
     pub(super) missing_permission: Option<String>,

@@ -22,7 +22,7 @@ use headroom_api::Mode;
 use headroom_api::conditions::{get, types};
 use headroom_observe::HpaObject;
 
-/// What is only a number is written this often at most.
+/// Minimum time between two writes that change only numbers.
 const NUMBERS_EVERY: Duration = Duration::from_secs(60);
 
 /// The results of one reconcile to report, besides what is remembered.

@@ -1,4 +1,5 @@
-//! Which workloads there are, who scales each, and who must stand back: policies and HPAs held against each other. Pure.
+//! Workloads of the cluster, the object that scales each, and those that must yield: resolved from policies and HPAs.
+//! Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,13 +33,13 @@ pub struct Workload {
     pub mode: Mode,
     /// The HPA whose workload it is; none for a policy with metrics of its own.
     pub hpa: Option<ObjectKey>,
-    /// What decisions are made by, defaulted.
+    /// Spec for the decisions, defaulted.
     pub spec: HpaSpec,
     /// For each metric the Prometheus server and the query, if it is asked there; the spec has an External metric then.
     pub queries: Vec<Option<Query>>,
     /// Other bounds at certain times.
     pub schedules: Vec<Schedule>,
-    /// What to do while the metrics are unknown.
+    /// Behavior while the metrics are unknown.
     pub fallback: Option<Fallback>,
     /// The object that is scaled; none while nothing is known of it.
     pub target: Option<ScaleTarget>,
@@ -51,7 +52,7 @@ pub struct Workload {
 pub struct Query {
     /// Name of the server.
     pub source: String,
-    /// What it is asked.
+    /// Text of the query.
     pub query: String,
 }
 
@@ -87,7 +88,7 @@ struct Claimant {
 }
 
 impl Claimant {
-    /// What the policy of `loser` says, whose workload this claimant has.
+    /// Returns the message for the policy of `loser`, whose workload this claimant has.
     fn conflict(&self, target: &ScaleTarget, loser: &Self) -> String {
         let ScaleTarget { kind, name, .. } = target;
         let winner = &self.name;

@@ -1,4 +1,4 @@
-//! What the loop holds of one workload between two evaluations of it: its memory, and what was last written. Pure.
+//! State of one workload between two evaluations of it: its memory, and the last writes. Pure.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,22 +22,22 @@ use headroom_api::conditions::types;
 use headroom_api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use headroom_observe::Writer;
 
-/// What the loop holds of one workload.
+/// State of one workload in the loop.
 #[derive(Clone, Debug)]
 pub(super) struct State {
     /// The policy it belongs to.
     pub uid: Arc<str>,
-    /// What is remembered: exactly what status holds.
+    /// Memory of the workload: exactly what status holds.
     pub memory: WorkloadMemory,
     /// The policy's status as it is stored, without what of it cannot be read.
     pub stored: ScalingPolicyStatus,
-    /// What cannot be read of it, until an event has said so.
+    /// Parts of it that cannot be read, until an event has reported them.
     pub left_out: Vec<String>,
     /// Its version.
     pub resource_version: String,
     /// Time at which it was last written.
     pub written_at: Option<Instant>,
-    /// What the status of the HPA says or would say, with its times of transition.
+    /// Status of the HPA, or the one that it would have, with its times of transition.
     pub reported: HpaStatus,
     /// The status that was last written to the HPA.
     pub hpa: Option<HpaWritten>,
@@ -49,14 +49,14 @@ pub(super) struct State {
     pub size: Option<SizeWritten>,
     /// Reasons of the warnings of the last reconcile: each is reported once, until it has been gone.
     pub warned: BTreeSet<&'static str>,
-    /// How the last evaluation went; none before one.
+    /// Result of the last evaluation; none before one.
     pub last: Option<Last>,
 }
 
 /// The status that was last written to an HPA.
 #[derive(Clone, Debug)]
 pub(super) struct HpaWritten {
-    /// What it says.
+    /// The status.
     pub status: HpaStatus,
     /// The generation of the spec that it was made from.
     pub generation: i64,
@@ -272,7 +272,7 @@ fn size_written(decisions: &[ScalingDecision]) -> Option<SizeWritten> {
     (written.outcome == DONE).then(|| SizeWritten { resource_version: String::new(), replicas: written.to })
 }
 
-/// What the status of an HPA would say, from that of its policy.
+/// Converts the status of a policy to the status that its HPA would have.
 fn reported(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaStatus {
     let of_hpa = [types::ABLE_TO_SCALE, types::SCALING_ACTIVE, types::SCALING_LIMITED];
     let conditions = stored.conditions.iter().filter(|one| of_hpa.contains(&one.type_.as_str()));
