@@ -3,7 +3,7 @@
 use kube::core::WatchEvent;
 use serde::de::IgnoredAny;
 
-/// What a line that is a bookmark holds, and few others.
+/// Bytes that every bookmark line contains, and few other lines.
 const TAG: &[u8] = b"\"BOOKMARK\"";
 /// Longest line that is looked at, in bytes. A bookmark has a version, a kind, and little else.
 const LENGTH_MAX: usize = 4096;

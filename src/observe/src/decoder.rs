@@ -30,7 +30,7 @@ pub enum Error {
         resource: String,
         /// The quantity as written.
         text: String,
-        /// What is wrong with it.
+        /// Error of the quantity.
         source: QuantityError,
     },
     /// A word from a closed list is not in it.

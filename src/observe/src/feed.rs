@@ -26,7 +26,7 @@ use super::wire::Wire;
 use super::workloads::Workloads;
 use crate::host::Host;
 
-/// What a loop observes through: watches of a real cluster, or a simulated one.
+/// Source of a loop's observations: watches of a real cluster, or a simulated one.
 pub trait Feed: Send + Sync {
     /// The changes of the world since the last call, oldest first; at most one an object.
     fn take(&self) -> Vec<Delta>;
@@ -76,13 +76,13 @@ pub struct WatchHealth {
     pub silent_for: Option<Seconds>,
     /// The newest resourceVersion seen, as a number; 0 when none.
     pub version: u64,
-    /// How often the server went back to an older version than it had shown before.
+    /// Number of times that the server went back to an older version than it had shown before.
     pub regressions_count: u64,
     /// Time at which it last did.
     pub regressed_at: Option<UnixTime>,
     /// Number of objects that could not be decoded and were left out.
     pub undecodable_count: u64,
-    /// What went wrong last, while it has not gone right again.
+    /// Last error; `None` after a success.
     pub trouble: Option<String>,
 }
 
@@ -113,8 +113,8 @@ impl KubeFeed {
         feed
     }
 
-    /// What replica decisions read, for as long as `read` looks at it: watches wait meanwhile. `None` from a feed that was
-    /// not started for it.
+    /// Calls `read` with the inputs of replica decisions; watches wait meanwhile. `None` from a feed that was not
+    /// started for it.
     pub fn workloads<T>(&self, read: impl FnOnce(&mut Workloads) -> T) -> Option<T> {
         self.shared.lock().workloads.as_mut().map(read)
     }
@@ -142,7 +142,7 @@ impl KubeFeed {
         feed
     }
 
-    /// Where the news of one kind goes in.
+    /// Returns the port that takes the changes of one kind.
     #[must_use]
     pub fn port<K: Watched>(&self) -> Port {
         Port { shared: self.shared.clone(), watch: K::WATCH }
@@ -272,7 +272,7 @@ struct Inner {
     policy_changes: Vec<PolicyChange>,
     policies: Policies,
     watches: BTreeMap<Watch, WatchState>,
-    /// What replica decisions read; none while nobody makes any.
+    /// Inputs of replica decisions; `None` if no such decisions are made.
     workloads: Option<Workloads>,
 }
 
@@ -331,7 +331,7 @@ impl Inner {
     }
 }
 
-/// What on a watch shows a version.
+/// Kind of message on a watch that shows a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shown {
     /// An object, deleted ones included.

@@ -1,5 +1,6 @@
-//! What is: slim wire objects become deltas and policy changes, and metrics the load. The only package that watches; it decides
-//! nothing and writes nothing. `host` is time, tasks and randomness, for everything above.
+//! Observation of the cluster: slim wire objects become deltas and policy changes, and metrics the load. The only
+//! package that watches; it decides nothing and writes nothing. `host` is time, tasks and randomness, for everything
+//! above.
 
 mod bookmarks;
 pub mod convert;

@@ -16,11 +16,12 @@ use super::partial_object::PartialObject;
 use super::watched::{OfKind, Watch, Watched};
 
 tokio::task_local! {
-    /// How this task decodes objects. `Deserialize` has no argument for it, and objects in lists do not name their kind.
+    /// Decoding options of this task. `Deserialize` has no argument for it, and objects in lists do not name their
+    /// kind.
     pub(super) static DECODING: Decoding;
 }
 
-/// How objects are decoded.
+/// Options for decoding objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Decoding {
     /// The kind.
@@ -34,7 +35,7 @@ pub(super) struct Decoding {
 #[derive(Debug)]
 pub(super) struct AnyObject(Box<dyn Object>);
 
-/// What is done with an object, whatever its kind.
+/// Operations on an object of any kind.
 trait Object: Debug + Send {
     fn meta(&self) -> &ObjectMeta;
     fn meta_mut(&mut self) -> &mut ObjectMeta;
@@ -79,7 +80,7 @@ impl<K: Watched> Object for K {
     }
 }
 
-/// What remains of an object of kind `K`. In kube's own guard nothing but the metadata remains.
+/// Readable part of an object of kind `K`. In kube's own guard nothing but the metadata remains.
 #[derive(Debug)]
 struct Broken<K>(PartialObject, PhantomData<fn() -> K>);
 

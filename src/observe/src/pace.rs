@@ -1,5 +1,5 @@
-//! How long one kind waits before its next call: the pauses after failures and after watches that end at once. It holds
-//! no clock and draws no jitter, so that equal seeds give equal simulations.
+//! Pause of one kind before its next call: after failures, and after watches that end at once. It holds no clock and
+//! draws no jitter, so that equal seeds give equal simulations.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What can still be read of an object that cannot be decoded: its metadata, and the node it is bound to. It decides nothing.
+//! Readable part of an object that cannot be decoded: its metadata, and the node it is bound to. It decides nothing.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;

@@ -1,4 +1,5 @@
-//! What the watches have delivered and the loop has not yet taken: one entry an object, and the urgency with which the loop is woken.
+//! Changes that the watches have delivered and the loop has not yet taken: one entry an object, and the urgency with
+//! which the loop is woken.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::mem;
@@ -183,7 +184,7 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
     })
 }
 
-/// How soon a change should be looked at, by itself.
+/// Returns how soon a change should be handled, by itself.
 fn urgency(delta: &Delta) -> Urgency {
     match delta {
         Delta::PodApplied(pod) => pod_urgency(pod),

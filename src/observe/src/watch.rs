@@ -42,7 +42,7 @@ enum Left {
     Absent,
 }
 
-/// What becomes of a watcher after an event.
+/// Next state of a watcher after an event.
 enum Next {
     /// It is asked for more.
     Event,

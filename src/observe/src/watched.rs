@@ -162,7 +162,7 @@ impl Watch {
         }
     }
 
-    /// Where the API server has the objects of this kind.
+    /// Returns the API resource of this kind.
     pub(crate) fn resource(self) -> WatchedResource {
         struct Describe;
         impl OfKind for Describe {
@@ -183,14 +183,14 @@ impl Watch {
 
 /// Work on a kind that is known by its [`Watch`] only.
 pub(crate) trait OfKind {
-    /// What comes of it.
+    /// Result of the work.
     type Output;
 
     /// Does it for kind `K`.
     fn run<K: Watched>(self) -> Self::Output;
 }
 
-/// Where the API server has the objects of a kind, and which of them are watched.
+/// API resource of a kind, and the selector of its watched objects.
 #[derive(Clone, Debug)]
 pub(crate) struct WatchedResource {
     /// Group, version and names.
@@ -257,7 +257,8 @@ pub trait Watched: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned
     /// If it cannot be understood.
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error>;
 
-    /// What stands in the world for an object of which only this remains; `None` where leaving it out harms nobody.
+    /// Returns a substitute in the world for an object of which only this remains; `None` where leaving it out does no
+    /// harm.
     fn stand_in(_partial: &PartialObject, _decoder: &mut Decoder) -> Option<Delta> {
         None
     }

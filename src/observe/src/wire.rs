@@ -87,10 +87,10 @@ impl Service<Request<Body>> for Wire {
     }
 }
 
-/// What is kept for one kind.
+/// Cached data of one kind.
 #[derive(Debug)]
 pub(super) struct KindWire {
-    /// Where its news goes.
+    /// Destination of its changes.
     pub(super) port: Port,
     /// Resolves when a bookmark has shown that the server went back to an older state.
     pub(super) went_back: Notify,

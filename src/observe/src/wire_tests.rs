@@ -28,7 +28,7 @@ use crate::host::Host;
 /// The body of an answer.
 type Answer = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What the server answers to one call.
+/// Server's answer to one call.
 #[derive(Clone, Debug)]
 enum Reply {
     /// A list.

@@ -104,7 +104,7 @@ fn read(spec: &CapacityBufferSpec, buffer: &mut CapacityBuffer, decoder: &mut De
     Ok(())
 }
 
-/// What status says; nothing for what cannot be read.
+/// Reads the status; the default if it cannot be read.
 fn status(value: &Value) -> BufferStatus {
     let Ok(status) = CapacityBufferStatus::deserialize(value) else { return BufferStatus::default() };
     BufferStatus {

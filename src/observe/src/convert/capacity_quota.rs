@@ -72,7 +72,7 @@ fn amount_of(name: &str, amount: Quantity) -> i64 {
     }
 }
 
-/// What status says; nothing for what cannot be read.
+/// Reads the status; the default if it cannot be read.
 fn status(value: &Value) -> QuotaStatus {
     let Ok(status) = CapacityQuotaStatus::deserialize(value) else { return QuotaStatus::default() };
     let used = status.used.unwrap_or_default().resources;

@@ -31,7 +31,7 @@ const DEFAULT_GRACE: Seconds = Seconds(30);
 const SYSTEM_CRITICAL_PRIORITIES: [(&str, i32); 2] =
     [("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
 
-/// What a pod is: its own or its template's metadata and spec.
+/// Source of a pod class: a pod's own or its template's metadata and spec.
 #[derive(Clone, Copy, Debug)]
 pub struct Source<'a> {
     /// The namespace it lives in.
@@ -117,7 +117,7 @@ pub fn unreadable(namespace: &str, meta: &ObjectMeta, decoder: &mut Decoder) -> 
     }
 }
 
-/// Where the pods of a template get their priority from.
+/// Returns the source of the priority of a template's pods.
 pub fn priority_source(spec: &PodSpec, decoder: &mut Decoder) -> PrioritySource {
     if spec.priority.is_some() || system_priority(spec).is_some() {
         return PrioritySource::Template;

@@ -72,7 +72,8 @@ fn allocated(status: AllocationStatus, decoder: &mut Decoder) -> ClaimAllocation
     }
 }
 
-/// What stands for a claim that cannot be read: its pods keep their nodes and buy nothing. `None` for one without a name.
+/// Substitute for a claim that cannot be read: its pods keep their nodes and buy nothing. `None` for one without a
+/// name.
 pub fn claim_stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<ResourceClaim> {
     let key = key_of(&partial.metadata, decoder).ok()?;
     // The pod that a claim was made for owns it.
@@ -95,7 +96,7 @@ pub fn template(slim: SlimClaimTemplate, decoder: &mut Decoder) -> Result<ClaimT
     Ok(ClaimTemplate { key, spec: decoder.device_claim_spec(slim.spec.spec), fault: Arc::default() })
 }
 
-/// What stands for a template that cannot be read: its pods buy nothing. `None` for one without a name.
+/// Substitute for a template that cannot be read: its pods buy nothing. `None` for one without a name.
 pub fn template_stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<ClaimTemplate> {
     let key = key_of(&partial.metadata, decoder).ok()?;
     Some(ClaimTemplate { key, fault: fault(partial), ..ClaimTemplate::default() })

@@ -67,8 +67,8 @@ fn protected_until(meta: &ObjectMeta, start: Option<&Time>) -> Option<UnixTime> 
     pod::protected_until(Some(annotation), start.map(|start| instant(Some(start))))
 }
 
-/// What stands for a bound pod that cannot be read: it keeps its node, as whatever its metadata says it is. `None` for one
-/// without node or name, which stands in nobody's way.
+/// Substitute for a bound pod that cannot be read: it keeps its node, with the properties that its metadata shows.
+/// `None` for one without node or name, which blocks nothing.
 pub fn stand_in(meta: &ObjectMeta, node: Option<&str>, decoder: &mut Decoder) -> Option<Pod> {
     let node = node.filter(|node| !node.is_empty())?;
     let node = decoder.text(node);

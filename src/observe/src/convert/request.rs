@@ -83,7 +83,7 @@ fn read(
     Ok(())
 }
 
-/// What status says; nothing for what cannot be read.
+/// Reads the status; the default if it cannot be read.
 fn status(value: &Value, decoder: &mut Decoder) -> RequestStatus {
     let Ok(status) = ProvisioningRequestStatus::deserialize(value) else { return RequestStatus::default() };
     let mut read = RequestStatus::default();

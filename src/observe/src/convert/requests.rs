@@ -5,10 +5,10 @@ use headroom_core::resources::Resources;
 use crate::decoder::{Decoder, Error};
 use crate::slim::{Amounts, Container, ContainerState, Needs, PodSpec, PodStatus};
 
-/// What the scheduler reserves for the pod: the larger of what its containers and sidecars need together, and of what
-/// each init container needs beside the sidecars started before it; pod-level cpu, memory and huge pages replace that
-/// sum; overhead comes on top. `pods` is 1. Limits stand in for requests that are absent, since templates are not
-/// defaulted by the API server as pods are.
+/// Returns the resources that the scheduler reserves for the pod: the larger of what its containers and sidecars need
+/// together, and of what each init container needs beside the sidecars started before it; pod-level cpu, memory and
+/// huge pages replace that sum; overhead comes on top. `pods` is 1. Limits stand in for requests that are absent, since
+/// templates are not defaulted by the API server as pods are.
 ///
 /// # Errors
 /// If a quantity cannot be read.

@@ -1,4 +1,4 @@
-//! What replica decisions read of pods, workloads and HPAs, from the wire.
+//! Inputs of replica decisions from pods, workloads and HPAs, read from the wire.
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ pub fn hpa(slim: SlimHpa, decoder: &mut Decoder) -> Result<HpaObject, Error> {
     })
 }
 
-/// Who wrote, of the managed fields that were kept.
+/// Returns the writers in the managed fields that were kept.
 fn writers(metadata: &ObjectMeta, of: impl Fn(Option<&str>) -> bool) -> Vec<Writer> {
     let entries = metadata.managed_fields.iter().flatten();
     let entries = entries.filter(|entry| of(entry.subresource.as_deref()));

@@ -45,7 +45,7 @@ pub fn claim(slim: &SlimClaim, decoder: &mut Decoder) -> Result<VolumeClaim, Err
     })
 }
 
-/// What a claim, or the template of one, asks for.
+/// Converts the spec of a claim, or of a claim's template.
 ///
 /// # Errors
 /// If a quantity or a selector cannot be read.

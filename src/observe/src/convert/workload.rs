@@ -20,14 +20,14 @@ use crate::slim::{
     SlimReplicationController, SlimStatefulSet,
 };
 
-/// Who runs a Job unless it says otherwise.
+/// Controller that runs a Job unless its spec names another.
 const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 
 /// The policy of a StatefulSet that does not wait for one pod before it makes the next; OrderedReady, the default, does.
 const PARALLEL: &str = "Parallel";
 
-/// What the DaemonSet controller makes each of its pods tolerate: (key, effect).
-/// Source: controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
+/// Tolerations that the DaemonSet controller adds to each of its pods: (key, effect). Source:
+/// controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
 const DAEMON_TOLERATIONS: [(&str, TaintEffect); 6] = [
     ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
     ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),
@@ -166,7 +166,7 @@ fn nothing(decoder: &mut Decoder) -> LabelSelector {
     LabelSelector { match_expressions: vec![impossible], ..LabelSelector::default() }
 }
 
-/// What all controllers have.
+/// Fields that all controllers have.
 struct Head {
     kind: ControllerKind,
     key: ObjectKey,

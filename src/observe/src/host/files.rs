@@ -25,7 +25,7 @@ impl<R: Read> Bounded<R> {
     /// The whole text.
     ///
     /// # Errors
-    /// When it is longer, cannot be read, or is not UTF-8.
+    /// If it is longer, cannot be read, or is not UTF-8.
     pub fn text(mut self) -> Result<String> {
         let mut text = String::new();
         self.read_to_string(&mut text)?;
@@ -51,7 +51,7 @@ impl<R: Read> Read for Bounded<R> {
 /// The text of a file of at most [`TEXT_BYTES_MAX`].
 ///
 /// # Errors
-/// When it is larger, cannot be read, or is not UTF-8.
+/// If it is larger, cannot be read, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String> {
     Bounded::new(File::open(path)?, TEXT_BYTES_MAX).text()
 }

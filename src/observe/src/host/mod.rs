@@ -29,7 +29,7 @@ pub fn thread_cpu_time() -> Duration {
     nanos.map_or_else(|| BEGAN_AT.get_or_init(std::time::Instant::now).elapsed(), Duration::from_nanos)
 }
 
-/// Where a replica of the operator runs: the machine's clock, or a virtual one.
+/// Host of a replica of the operator: the machine's clock, or a virtual one.
 ///
 /// Dropping the host ends every task spawned through it: in a simulation that is a SIGKILL.
 #[derive(Debug)]
@@ -37,14 +37,14 @@ pub struct Host {
     clock: Clock,
     tasks: Mutex<Vec<AbortHandle>>,
     random: Mutex<fastrand::Rng>,
-    /// How far a virtual wall clock is off.
+    /// Offset of a virtual wall clock.
     offset: Mutex<SignedDuration>,
     /// The API server's clock, once an answer of it has carried a date.
     server: Mutex<Option<ServerClock>>,
     pause: Arc<Pause>,
 }
 
-/// Which wall clock is read.
+/// Source of the wall clock.
 #[derive(Clone, Copy, Debug)]
 enum Clock {
     /// The machine's.

@@ -3,8 +3,8 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// How far the clock may be from what an answer says before it follows: dates are whole seconds, and the servers of one
-/// cluster differ by a little.
+/// Maximum difference between the clock and an answer's date before the clock follows: dates are whole seconds, and the
+/// servers of one cluster differ by a little.
 const TOLERANCE: SignedDuration = SignedDuration::from_secs(2);
 /// Dates are rounded down to whole seconds.
 const ROUNDING: SignedDuration = SignedDuration::from_secs(1);
@@ -22,7 +22,7 @@ impl ServerClock {
         Self { shown, at }
     }
 
-    /// What it shows at `instant`, before or after it was set.
+    /// Returns the time at `instant`, before or after it was set.
     pub(super) fn read(&self, instant: Instant) -> Timestamp {
         let shown = match instant.checked_duration_since(self.at) {
             Some(since) => self.shown + since,
@@ -58,7 +58,8 @@ mod tests {
         Timestamp::from_second(1_700_000_000 + second).expect("in range")
     }
 
-    /// What the clock, set to second 0, shows at instant `asked` after an answer to a request of these instants.
+    /// Returns the time of the clock, set to second 0, at instant `asked` after an answer to a request of these
+    /// instants.
     fn shown(date: i64, sent: u64, answered: u64, asked: u64) -> i64 {
         let start = Instant::now() + Duration::from_secs(1_000);
         let after = |seconds| start + Duration::from_secs(seconds);

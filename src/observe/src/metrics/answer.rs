@@ -1,4 +1,4 @@
-//! What a read of a metric can come to, each outcome a variant of its own, so that no failure can become a number.
+//! Possible results of reading a metric, each a variant of its own, so that no failure can become a number.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use headroom_core::time::Seconds;
 /// A value, or why there is none.
 pub type Answer<T> = Result<T, Failure>;
 
-/// What was asked, and of whom: it begins the message of every failure.
+/// Subject and source of a read: it begins the message of every failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The API group (`metrics.k8s.io`), or the Prometheus source by its name.
     pub source: Arc<str>,
-    /// What was asked for, such as `pod metric requests-per-second in namespace prod`.
+    /// Subject, such as `pod metric requests-per-second in namespace prod`.
     pub what: Arc<str>,
 }
 
@@ -25,13 +25,13 @@ pub struct Question {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to get {} from {}: {why}", .question.what, .question.source)]
 pub struct Failure {
-    /// What was asked, and of whom.
+    /// Subject and source of the read.
     pub question: Question,
-    /// What went wrong.
+    /// Kind of failure.
     pub why: Why,
 }
 
-/// What went wrong.
+/// Kind of failure.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Why {
     /// The source works and has no sample for this question.
@@ -42,9 +42,9 @@ pub enum Why {
     Stale {
         /// Time at which it was taken.
         at: Moment,
-        /// How old it is; negative for one from the future.
+        /// Its age; negative for one from the future.
         age: Seconds,
-        /// What would have been accepted: the highest age, or on the side of the future the highest clock error.
+        /// Limit that it exceeded: the highest accepted age, or on the side of the future the highest clock error.
         age_max: Seconds,
     },
     /// A number came that no decision can be based on.
@@ -65,7 +65,7 @@ pub enum Why {
     Refused(String),
 }
 
-/// What is wrong with a number.
+/// Error of a number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Absurdity {
     /// Not a number, for example 0/0 in a query.
@@ -85,7 +85,7 @@ pub enum Absurdity {
     ManyValues(usize),
 }
 
-/// How a source failed to answer.
+/// Failure of a source to answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Outage {
     /// No answer within the deadline.

@@ -24,7 +24,7 @@ pub(super) const NUMBER_MAX_BYTES: usize = 64 << 10;
 /// Longest part of a server's words that is kept, in characters.
 const WORDS_MAX: usize = 300;
 
-/// What came back, whatever its status.
+/// Answer, with any status.
 pub(super) struct Reply {
     pub(super) status: StatusCode,
     pub(super) body: Vec<u8>,
@@ -104,7 +104,7 @@ struct StatusBody {
     message: String,
 }
 
-/// What an error status of the API server, or of an aggregated server behind it, means.
+/// Converts an error status of the API server, or of an aggregated server behind it, to a failure.
 pub(super) fn refusal(reply: &Reply, question: &Question) -> Failure {
     let status_object =
         serde_json::from_slice::<StatusBody>(&reply.body).ok().filter(|body| body.kind == "Status");
@@ -126,7 +126,7 @@ pub(super) fn refusal(reply: &Reply, question: &Question) -> Failure {
     })
 }
 
-/// What is missing and how to add it.
+/// Returns a message on the missing API group, and how to add it.
 pub(super) fn not_registered(group: &str) -> String {
     let fix = match group {
         "metrics.k8s.io" => "install metrics-server",

@@ -1,4 +1,5 @@
-//! What the API server serves: the version of the custom metrics API, and the resource of a kind; kept, and asked anew with backoff.
+//! Discovery of the API server's resources: the version of the custom metrics API, and the resource of a kind; cached,
+//! and asked again with backoff.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +26,7 @@ const KEEP: Keep = Keep {
     failure_max: Duration::from_secs(60),
 };
 
-/// What was found, kept.
+/// Cached results of discovery.
 pub(super) struct Discovery {
     client: Client,
     deadline: Duration,

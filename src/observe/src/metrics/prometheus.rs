@@ -30,7 +30,7 @@ const LOOKBACK: Duration = Duration::from_secs(300);
 pub struct PrometheusSource {
     /// The name by which ScalingPolicies refer to it.
     pub name: String,
-    /// Where its API is, such as `http://prometheus.monitoring:9090`; a path before `/api` may follow.
+    /// Base address of its API, such as `http://prometheus.monitoring:9090`; a path before `/api` may follow.
     pub url: String,
     /// The label that holds the namespace of a series; `None` for `namespace`.
     pub namespace_label: Option<String>,
@@ -231,7 +231,7 @@ fn refusal(reply: Reply, body: Option<Body>, question: &Question) -> Failure {
     })
 }
 
-/// When the sample was taken that the value rests on.
+/// Returns the time of the sample that the value is based on.
 fn sampled_at(
     question: &Question,
     confined: &Confined,

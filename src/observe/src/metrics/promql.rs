@@ -56,11 +56,11 @@ pub enum QueryError {
     /// It has a character that servers may read in another way than we do.
     #[error("the query has {name} at character {at}: {fix}")]
     Character {
-        /// Which character, from 1.
+        /// Position of the character, from 1.
         at: usize,
         /// The character's name and code.
         name: String,
-        /// What to do about it.
+        /// Advice to the user.
         fix: &'static str,
     },
     /// Its ranges are too long.
@@ -85,11 +85,11 @@ pub enum QueryError {
     /// It is no PromQL that we know.
     #[error("the query cannot be read at character {at}: {wanted} is expected, not {found}")]
     Syntax {
-        /// Which character, from 1.
+        /// Position of the character, from 1.
         at: usize,
-        /// What would be right there.
+        /// Expected token.
         wanted: &'static str,
-        /// What is there.
+        /// Actual token.
         found: String,
     },
     /// A part of it reads series that no label can confine.
@@ -146,7 +146,7 @@ impl From<QueryError> for Stop {
     }
 }
 
-/// Where a selector stands in the query, by the places of its tokens.
+/// Position of a selector in the query, by the places of its tokens.
 #[derive(Clone, Copy)]
 struct Selector {
     start: usize,
@@ -211,7 +211,7 @@ impl<'q> Parser<'q> {
         }
     }
 
-    /// What begins with a name: a number in words, an aggregation, a function or a metric.
+    /// Parses an expression that begins with a name: a number in words, an aggregation, a function or a metric.
     fn named(&mut self, name: &Token<'_>) -> Result<Reach, Stop> {
         if matches!(name.text.to_ascii_lowercase().as_str(), "inf" | "nan") {
             return Ok(Reach::INSTANT);

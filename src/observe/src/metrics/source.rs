@@ -8,8 +8,8 @@ use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
 
 use super::answer::Answer;
 
-/// Where measured load comes from. Implementations bound every call by a deadline of their own, never retry within a
-/// call, and share one call between callers that ask the same at about the same time.
+/// Source of measured load. Implementations bound every call by a deadline of their own, never retry within a call, and
+/// share one call between callers that ask the same at about the same time.
 ///
 /// Nothing here returns 0 or an empty list for "unknown": an empty list is [`super::Why::Empty`].
 pub trait MetricsSource: Send + Sync {

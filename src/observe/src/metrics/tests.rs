@@ -23,7 +23,7 @@ use crate::host::Host;
 /// The clock of the tests shows this at their start.
 const NOW: &str = "2026-11-21T15:00:00Z";
 
-/// What the server answers to a path and query: status and body.
+/// Returns the server's answer to a path and query: status and body.
 type Script = Box<dyn Fn(&str) -> (u16, String) + Send + Sync>;
 
 struct World {

@@ -48,7 +48,7 @@ pub struct Affinity {
 /// The hard half of an affinity.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Required<T: Default> {
-    /// What must hold.
+    /// Required terms.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         default,
@@ -83,7 +83,7 @@ pub struct NodeSelectorTerm {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodTerm {
-    /// Which pods count.
+    /// Selector of the pods that count.
     pub label_selector: Option<Selector>,
     /// Namespaces by name.
     #[serde(default, deserialize_with = "nullable")]
@@ -111,7 +111,7 @@ pub struct SpreadConstraint {
     pub topology_key: String,
     /// `DoNotSchedule` or `ScheduleAnyway`.
     pub when_unsatisfiable: String,
-    /// Which pods count.
+    /// Selector of the pods that count.
     pub label_selector: Option<Selector>,
     /// Fewest domains.
     pub min_domains: Option<i32>,

@@ -61,7 +61,7 @@ pub struct SlimPodTemplate {
     /// Metadata.
     #[serde(deserialize_with = "super::meta")]
     pub metadata: ObjectMeta,
-    /// What pods are made from.
+    /// Template of its pods.
     #[serde(default)]
     pub template: PodTemplate,
 }

@@ -34,14 +34,14 @@ pub struct SlimResourceClaim {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimStatus {
-    /// What it has got.
+    /// Allocation; `None` while it has none.
     pub allocation: Option<AllocationStatus>,
-    /// Who may use it.
+    /// Consumers that may use it.
     #[serde(deserialize_with = "nullable")]
     pub reserved_for: Vec<Consumer>,
 }
 
-/// What a claim has got.
+/// Allocation of a claim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AllocationStatus {
@@ -76,15 +76,15 @@ pub struct DeviceResult {
     /// True if others may hold it.
     #[serde(deserialize_with = "nullable")]
     pub admin_access: bool,
-    /// Which part of a shared device it is.
+    /// Id of the share of a shared device.
     #[serde(rename = "shareID")]
     pub share_id: Option<String>,
-    /// What is taken of a shared device.
+    /// Amounts taken of a shared device.
     #[serde(deserialize_with = "nullable")]
     pub consumed_capacity: BTreeMap<Arc<str>, Quantity>,
 }
 
-/// Who may use a claim.
+/// Consumer that may use a claim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Consumer {

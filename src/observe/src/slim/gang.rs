@@ -85,11 +85,11 @@ pub struct GangSpec {
 pub struct WorkloadGroup {
     /// Name.
     pub name: String,
-    /// How its pods are scheduled.
+    /// Scheduling policy of its pods.
     pub policy: Option<GangPolicy>,
 }
 
-/// How the pods of a group are scheduled: one by one, unless `gang` is set.
+/// Scheduling policy of a group's pods: one by one, unless `gang` is set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct GangPolicy {
@@ -114,7 +114,7 @@ pub struct GangStatus {
     pub succeeded: i64,
 }
 
-/// How a pod names its PodGroup (Kubernetes 1.36 and later).
+/// Reference of a pod to its PodGroup (Kubernetes 1.36 and later).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulingGroup {
@@ -122,7 +122,7 @@ pub struct SchedulingGroup {
     pub pod_group_name: Option<String>,
 }
 
-/// How a pod names a group of pods in a Workload (Kubernetes 1.35).
+/// Reference of a pod to a group of pods in a Workload (Kubernetes 1.35).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadRef {

@@ -53,10 +53,10 @@ pub struct Taint {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct NodeStatus {
-    /// What the machine has.
+    /// Amounts of the machine.
     #[serde(deserialize_with = "nullable")]
     pub capacity: Amounts,
-    /// What pods can have.
+    /// Amounts that pods can use.
     #[serde(deserialize_with = "nullable")]
     pub allocatable: Amounts,
     /// Conditions.

@@ -26,7 +26,7 @@ pub struct SlimPod {
     pub status: PodStatus,
 }
 
-/// What a controller makes pods from.
+/// Template of a controller's pods.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct PodTemplate {
     /// Labels and annotations.
@@ -188,14 +188,14 @@ pub struct PodStatus {
     /// Phase.
     #[serde(deserialize_with = "nullable")]
     pub phase: String,
-    /// Where preemption makes room for it.
+    /// Node on which preemption frees space for it.
     pub nominated_node_name: Option<String>,
     /// Time at which the kubelet took it on.
     pub start_time: Option<k8s_openapi::apimachinery::pkg::apis::meta::v1::Time>,
     /// Conditions.
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,
-    /// What the kubelet has given to containers; differs from the spec while a resize is under way.
+    /// Resources that the kubelet has allocated to containers; they differ from the spec while a resize is under way.
     #[serde(deserialize_with = "nullable")]
     pub container_statuses: Vec<ContainerState>,
     /// Likewise of init containers.
@@ -203,7 +203,7 @@ pub struct PodStatus {
     pub init_container_statuses: Vec<ContainerState>,
 }
 
-/// What the kubelet has given to a container.
+/// Resources that the kubelet has allocated to a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerState {

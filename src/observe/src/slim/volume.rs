@@ -31,7 +31,7 @@ pub struct SlimClaim {
     pub status: Phase,
 }
 
-/// What a claim asks for.
+/// Requirements of a claim.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSpec {
@@ -46,11 +46,11 @@ pub struct ClaimSpec {
     pub volume_name: Option<String>,
     /// `Filesystem` (default) or `Block`.
     pub volume_mode: Option<String>,
-    /// Which volumes may be taken.
+    /// Selector of the volumes that may be taken.
     pub selector: Option<Selector>,
 }
 
-/// How much a claim asks for.
+/// Amounts that a claim requests.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ClaimNeeds {
@@ -83,7 +83,7 @@ pub struct SlimVolume {
     pub status: Phase,
 }
 
-/// What a volume is.
+/// Properties of a volume.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeSpec {
@@ -132,11 +132,11 @@ pub struct SlimStorageClass {
     /// Metadata.
     #[serde(deserialize_with = "super::meta")]
     pub metadata: ObjectMeta,
-    /// Who makes its volumes.
+    /// Provisioner of its volumes.
     pub provisioner: String,
     /// `Immediate` (default) or `WaitForFirstConsumer`.
     pub volume_binding_mode: Option<String>,
-    /// Where volumes can be made.
+    /// Topologies in which volumes can be made.
     #[serde(deserialize_with = "nullable")]
     pub allowed_topologies: Vec<TopologyTerm>,
 }
@@ -212,7 +212,7 @@ pub struct SlimCsiDriver {
     pub spec: CsiDriverSpec,
 }
 
-/// What a driver can do.
+/// Capabilities of a driver.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiDriverSpec {
@@ -269,6 +269,6 @@ pub struct ClaimTemplate {
     /// Metadata.
     #[serde(deserialize_with = "super::meta")]
     pub metadata: ObjectMeta,
-    /// What it asks for.
+    /// Spec of its claims.
     pub spec: ClaimSpec,
 }

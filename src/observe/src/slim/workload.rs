@@ -62,9 +62,9 @@ pub struct SlimDeployment {
 pub struct DeploymentSpec {
     /// Wanted; 1 when absent.
     pub replicas: Option<u32>,
-    /// Which pods are its own.
+    /// Selector of its pods.
     pub selector: Option<Selector>,
-    /// What it makes pods from.
+    /// Template of its pods.
     pub template: PodTemplate,
 }
 
@@ -98,15 +98,15 @@ pub struct SlimStatefulSet {
     pub status: ReplicaStatus,
 }
 
-/// What the three have in common.
+/// Fields that the three have in common.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSpec {
     /// Wanted; 1 when absent.
     pub replicas: Option<u32>,
-    /// Which pods are its own. That of a ReplicationController is a plain map, which reads as an empty one.
+    /// Selector of its pods. That of a ReplicationController is a plain map, which reads as an empty one.
     pub selector: Option<Selector>,
-    /// What pods are made from.
+    /// Template of its pods.
     pub template: PodTemplate,
     /// Claims that each pod of a StatefulSet gets.
     #[serde(deserialize_with = "nullable")]
@@ -116,7 +116,7 @@ pub struct ReplicaSpec {
     pub pod_management_policy: String,
 }
 
-/// How far a controller has come.
+/// Progress of a controller.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ReplicaStatus {
@@ -154,13 +154,13 @@ pub struct JobSpec {
     /// True if it is suspended.
     #[serde(deserialize_with = "nullable")]
     pub suspend: bool,
-    /// Who runs it, if not the Job controller.
+    /// Controller that runs it, if not the Job controller.
     pub managed_by: Option<String>,
-    /// What pods are made from.
+    /// Template of its pods.
     pub template: PodTemplate,
 }
 
-/// How far a Job has come.
+/// Progress of a Job.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct JobStatus {
@@ -190,7 +190,7 @@ pub struct SlimDaemonSet {
     pub status: DaemonSetStatus,
 }
 
-/// How far a DaemonSet has come.
+/// Progress of a DaemonSet.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DaemonSetStatus {
@@ -203,7 +203,7 @@ pub struct DaemonSetStatus {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct DaemonSetSpec {
-    /// What pods are made from.
+    /// Template of its pods.
     pub template: PodTemplate,
 }
 
@@ -226,7 +226,7 @@ pub struct SlimDisruptionBudget {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct BudgetSpec {
-    /// Which pods it guards; absent for none, empty for all.
+    /// Selector of the pods that it guards; absent for none, empty for all.
     pub selector: Option<Selector>,
 }
 

@@ -1,5 +1,5 @@
-//! What replica decisions read of the cluster: HPAs, policies, scales and pods by selector, kept as the watches deliver
-//! them. It decides nothing.
+//! Inputs of replica decisions from the cluster: HPAs, policies, scales and pods by selector, kept as the watches
+//! deliver them. It decides nothing.
 
 mod pods;
 
@@ -37,7 +37,7 @@ pub struct HpaObject {
     pub spec: Value,
     /// The status as written.
     pub status: Value,
-    /// Who last wrote the status under which name, and when, by its managed fields; one entry a name.
+    /// Last writers of the status by its managed fields, each with its name and time; one entry a name.
     pub status_writers: Vec<Writer>,
 }
 
@@ -57,9 +57,9 @@ pub struct ScaleSeen {
     pub uid: Arc<str>,
     /// Its version: a write of the scale names it.
     pub resource_version: String,
-    /// What its scale subresource says.
+    /// Values of its scale subresource.
     pub scale: Scale,
-    /// Who last wrote `spec.replicas`, by its managed fields: they own that field.
+    /// Last writers of `spec.replicas`, by its managed fields: they own that field.
     pub replicas_writers: Vec<Writer>,
 }
 
@@ -108,7 +108,7 @@ pub struct Workloads {
     pods: Pods,
     edited: BTreeSet<Edited>,
     listed: BTreeSet<Watch>,
-    /// What the running list of a kind has shown.
+    /// Objects that the running list of a kind has shown.
     shown: BTreeMap<Watch, BTreeSet<ObjectKey>>,
 }
 
@@ -140,7 +140,7 @@ impl Workloads {
         !self.edited.is_empty()
     }
 
-    /// What has been edited since the last call.
+    /// Returns the objects that were edited since the last call.
     pub fn take_edited(&mut self) -> BTreeSet<Edited> {
         std::mem::take(&mut self.edited)
     }

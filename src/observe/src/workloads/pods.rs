@@ -20,7 +20,7 @@ pub(super) struct Pods {
 #[derive(Debug, Default)]
 struct Namespace {
     groups: BTreeMap<Arc<Labels>, BTreeMap<Arc<str>, Arc<PodSeen>>>,
-    /// Which labels each pod had when it was last seen.
+    /// Labels of each pod when it was last observed.
     labels: BTreeMap<Arc<str>, Arc<Labels>>,
     /// The sets of labels that hold a pair.
     by_pair: BTreeMap<Pair, BTreeSet<Arc<Labels>>>,
@@ -69,7 +69,7 @@ impl Pods {
     }
 }
 
-/// What a selector selects.
+/// Pods that a selector selects.
 #[derive(Clone, Debug, Default)]
 pub struct Selected {
     /// The pods, by name.

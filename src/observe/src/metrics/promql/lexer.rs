@@ -2,7 +2,7 @@
 
 use super::QueryError;
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
     /// A metric, a function, a label or a keyword. Colons may be in it.
@@ -23,12 +23,12 @@ pub(super) struct Token<'q> {
     pub(super) kind: TokenKind,
     /// As it is written.
     pub(super) text: &'q str,
-    /// Where it begins, in bytes.
+    /// Start, in bytes.
     pub(super) start: usize,
 }
 
 impl Token<'_> {
-    /// Where it ends, in bytes.
+    /// Returns the end, in bytes.
     pub(super) fn end(&self) -> usize {
         self.start + self.text.len()
     }

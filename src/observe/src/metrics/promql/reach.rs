@@ -1,4 +1,4 @@
-//! How far back a query looks and how many steps its subqueries take, and the limits on both. Pure.
+//! Range of a query and number of its subqueries' steps, and the limits on both. Pure.
 
 use headroom_core::time::Seconds;
 
@@ -12,7 +12,7 @@ const SUBQUERY_STEPS_MAX: f64 = 11_000.0;
 /// shortest in use.
 const STEP_DEFAULT_SECONDS: f64 = 15.0;
 
-/// What a part of a query reads of each series, at its worst.
+/// Maximum that a part of a query reads of each series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Reach {
     seconds: f64,
