@@ -1,4 +1,4 @@
-//! What AWS says of launches, in classes that lead to different reactions. Pure.
+//! Classes of AWS's launch activities that lead to different reactions. Pure.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub enum Class {
     Network,
     /// The type does not exist in that zone.
     Unsupported,
-    /// What is launched is wrong, or a permission is missing: a retry alone does not help.
+    /// The launch settings are invalid, or a permission is missing: a retry alone does not help.
     Configuration,
     /// A permission is missing.
     Permission,
@@ -151,7 +151,7 @@ pub struct FailedLaunch {
     pub at: UnixTime,
 }
 
-/// What the activities of a group say of its launches.
+/// Launches of a group, by its activities.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launches {
     /// Launches under way.
@@ -160,7 +160,7 @@ pub struct Launches {
     pub failed: Vec<FailedLaunch>,
     /// Number of launches that have failed for good since the last success.
     pub failed_count: u32,
-    /// When instances were launched and died since the last success of any zone, newest first.
+    /// Times at which instances were launched and died since the last success of any zone, newest first.
     pub died_at: Vec<UnixTime>,
     /// Launches that AWS has begun for instances, by id: when.
     pub begun: Vec<(Arc<str>, UnixTime)>,
@@ -168,7 +168,7 @@ pub struct Launches {
     pub came: Vec<(Arc<str>, UnixTime)>,
 }
 
-/// What these activities, newest first, say of launches. Others, terminations among them, are passed over.
+/// Reads launches from these activities, newest first. Others, terminations among them, are skipped.
 ///
 /// Differs from upstream: a success clears the failures before it, a failed termination is no failed launch, and
 /// activities older than the request do not count, for they were not asked for.

@@ -38,19 +38,19 @@ pub trait Calls: Send + Sync {
     /// Terminates one instance of a group; with `decrement` the desired capacity goes with it.
     fn terminate<'a>(&'a self, instance: &'a str, decrement: bool) -> BoxFuture<'a, Result<(), CallError>>;
 
-    /// What a launch configuration launches.
+    /// Reads a launch configuration.
     fn launch_configuration<'a>(
         &'a self,
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>>;
 
-    /// What a version of a launch template launches; `None` when there is no such template or version.
+    /// Reads a version of a launch template; `None` when there is no such template or version.
     fn launch_template<'a>(
         &'a self,
         template: &'a TemplateRef,
     ) -> BoxFuture<'a, Result<Option<TemplateData>, CallError>>;
 
-    /// What these types of machine have; types that do not exist are left out.
+    /// Reads these instance types; types that do not exist are left out.
     fn instance_types<'a>(
         &'a self,
         names: &'a [Arc<str>],
@@ -80,7 +80,7 @@ pub struct Message {
     pub id: Arc<str>,
     /// By which it is deleted; another one each time.
     pub receipt: String,
-    /// What it says.
+    /// Text of the message.
     pub body: String,
 }
 
@@ -95,7 +95,7 @@ pub struct Launch {
     pub token: String,
 }
 
-/// What a launch brought.
+/// Result of a launch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Launched {
     /// Ids of the instances.
@@ -119,20 +119,20 @@ pub struct LaunchError {
     pub market: Option<Arc<str>>,
 }
 
-/// What a launch template or configuration says of its machines.
+/// Launch settings in a launch template or configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TemplateData {
     /// The type, if it names one.
     pub instance_type: Option<Arc<str>>,
     /// True if it asks for spot.
     pub spot: bool,
-    /// What its types must have at least, where they are described and not named.
+    /// Minimum amounts of its types, where they are described and not named.
     pub requirements: Option<Requirements>,
     /// The resolved version: a number, or the name of a launch configuration.
     pub version: Arc<str>,
 }
 
-/// What a type of machine has.
+/// Properties of an instance type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InstanceType {
     /// Its name.
@@ -172,7 +172,7 @@ pub struct NodeGroup {
 pub struct CallError {
     /// The action as IAM spells it, such as `autoscaling:SetDesiredCapacity`.
     pub action: &'static str,
-    /// What kind of failure it is.
+    /// Kind of failure.
     pub kind: Trouble,
     /// AWS's code, or a word for what happened before one came.
     pub code: String,
@@ -193,7 +193,7 @@ pub enum Trouble {
     Credentials,
     /// Another write on the group is under way: the same call may succeed in a moment.
     Contention,
-    /// What was asked for cannot be.
+    /// The request is invalid.
     Invalid,
     /// The action does not exist here.
     NotImplemented,
@@ -218,7 +218,7 @@ impl Trouble {
     }
 }
 
-/// How a call ended, in the word for metrics: `ok`, or the kind of trouble.
+/// Returns the outcome of a call, as a word for metrics: `ok`, or the kind of trouble.
 pub fn outcome<T>(result: &Result<T, CallError>) -> &'static str {
     result.as_ref().map_or_else(|error| error.kind.word(), |_| "ok")
 }

@@ -26,7 +26,7 @@ pub struct Cloud {
     pub gate: Arc<dyn Gate>,
     /// Time.
     pub host: Arc<Host>,
-    /// What groups launch.
+    /// Launch settings of groups.
     pub templates: Templates,
     snapshot: Mutex<Snapshot>,
     /// One refresh at a time.
@@ -50,7 +50,7 @@ impl Cloud {
         }
     }
 
-    /// What is known; never held over an await.
+    /// Locks the snapshot; never held over an await.
     pub fn snapshot(&self) -> MutexGuard<'_, Snapshot> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }

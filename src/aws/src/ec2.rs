@@ -104,7 +104,7 @@ impl Reader {
         Self { config: config.clone(), connector, region, ec2, eks, sqs, host, gate }
     }
 
-    /// What a version of a launch template launches; `None` when there is no such template or version.
+    /// Reads a version of a launch template; `None` when there is no such template or version.
     ///
     /// # Errors
     /// [`CallError`] when EC2 did not answer, or not with that.
@@ -135,7 +135,7 @@ impl Reader {
         }))
     }
 
-    /// What these types of machine have; types that do not exist are left out.
+    /// Reads these instance types; types that do not exist are left out.
     ///
     /// # Errors
     /// [`CallError`] when EC2 did not answer, or not with that.
@@ -301,7 +301,7 @@ impl Reader {
 /// The node group in EKS's answer to DescribeNodegroup; `None` when there is none in it.
 ///
 /// # Errors
-/// When the answer is not JSON.
+/// If the answer is not JSON.
 pub fn described_node_group(answer: &str) -> Result<Option<NodeGroup>, String> {
     let value: Value =
         serde_json::from_str(answer).map_err(|error| format!("the answer is not JSON: {error}"))?;
@@ -316,7 +316,7 @@ fn broken_off(error: &(dyn std::error::Error + Send + Sync + 'static)) -> String
     format!("the answer broke off: {error}")
 }
 
-/// Where a service is: its own variable, the common one, or the region's usual address.
+/// Returns the address of a service: its own variable, the common one, or the region's usual address.
 fn endpoint(service: &str, variable: &str, config: &SdkConfig, region: &str) -> String {
     let set = |name: &str| std::env::var(name).ok().filter(|url| !url.is_empty());
     let configured = || config.endpoint_url().map(str::to_owned);
@@ -355,7 +355,7 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// What a service that refuses says: EC2 in XML, the others in JSON.
+/// Reads the error of a service: EC2 answers in XML, the others in JSON.
 fn refusal(action: &'static str, status: u16, text: &str) -> CallError {
     if let Ok(value) = serde_json::from_str::<Value>(text) {
         let word =

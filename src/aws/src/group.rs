@@ -29,7 +29,7 @@ pub struct Group {
     pub suspended: BTreeSet<String>,
     /// True if it is being deleted.
     pub being_deleted: bool,
-    /// What it launches.
+    /// Launch settings.
     pub launches: Launches,
     /// Reason why desired capacity is no count of nodes, if so.
     pub weighted: Option<String>,
@@ -50,11 +50,11 @@ pub struct Machine {
     pub healthy: bool,
     /// True if it is protected from scale-in.
     pub protected: bool,
-    /// What it was launched from, if AWS says so.
+    /// Launch configuration or template that it was launched from, if AWS reports it.
     pub origin: Option<Origin>,
 }
 
-/// What a group launches.
+/// Launch settings of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Launches {
     /// Not reported.
@@ -86,7 +86,7 @@ pub struct Mixed {
     pub template: TemplateRef,
     /// Types that override the template's, in order, with a template of their own where they name one.
     pub types: Vec<(Arc<str>, Option<TemplateRef>)>,
-    /// What its types must have at least, where they are described and not named.
+    /// Minimum amounts of its types, where they are described and not named.
     pub requirements: Option<Requirements>,
     /// True if some of its instances are on demand.
     pub on_demand: bool,
@@ -94,7 +94,7 @@ pub struct Mixed {
     pub spot: bool,
 }
 
-/// What types of machine must have at least that are described and not named; 0 where that is not said.
+/// Minimum amounts of instance types that are described and not named; 0 where there is no minimum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Requirements {
     /// Virtual CPUs.
@@ -103,7 +103,7 @@ pub struct Requirements {
     pub memory_mib: u64,
 }
 
-/// What an instance's state means here.
+/// Phase of an instance, by its state at AWS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MachinePhase {
     /// It counts toward desired capacity.
@@ -117,7 +117,7 @@ pub enum MachinePhase {
 }
 
 impl Machine {
-    /// What its state means.
+    /// Returns the phase of its state.
     ///
     /// Source: spec of lifecycle states of EC2 Auto Scaling; a state not known here exists and is not usable.
     /// An instance that AWS takes for unhealthy is about to be replaced: it is leaving.
@@ -195,7 +195,7 @@ impl Group {
 pub struct Activity {
     /// Its id.
     pub id: String,
-    /// What it does, such as `Launching a new EC2 instance: i-0a`.
+    /// Description, such as `Launching a new EC2 instance: i-0a`.
     pub description: String,
     /// StatusCode.
     pub status: String,

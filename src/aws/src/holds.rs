@@ -17,7 +17,7 @@ const PERMISSION_HELD_FOR: Seconds = Seconds::hours(1);
 /// So many instances in a row that were launched and died make the template suspect.
 const DIED_MAX: usize = 3;
 
-/// What a group launches: a change of it ends a hold.
+/// Version of a group's launch settings: a change of it ends a hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     launches: group::Launches,

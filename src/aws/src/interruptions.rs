@@ -20,7 +20,7 @@ const LIST_LAG: Seconds = Seconds(30);
 /// States of an instance that is going: what it runs ends with it.
 const GOING: [&str; 4] = ["stopping", "stopped", "shutting-down", "terminated"];
 
-/// What a message asks for.
+/// Request of an interruption message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interruption {
     /// Ids of the instances that go.
@@ -78,7 +78,7 @@ struct Held {
     came_at: UnixTime,
 }
 
-/// What is known of an instance that a message names.
+/// State of an instance that a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// A group lists it as running or coming.
@@ -149,7 +149,7 @@ impl Interruptions {
         self.messages.remove(id);
     }
 
-    /// What AWS has said of an instance; `None` when it has said nothing.
+    /// Returns the event that AWS has announced for an instance; `None` if there is none.
     #[must_use]
     pub fn event_of(&self, instance: &str) -> Option<&Arc<str>> {
         let named = |held: &&Held| held.interruption.instances.contains(instance);

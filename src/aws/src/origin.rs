@@ -1,11 +1,12 @@
-//! What made an instance, and whether its group would make it of the same now. What AWS does not say is not guessed.
+//! Template that an instance was launched from, compared with its group's present one. Facts that AWS does not report
+//! are not guessed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::group::{Group, Launches, TemplateRef};
 
-/// What an instance was launched from, as its group lists it.
+/// Launch configuration or template that an instance was launched from, as its group lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A launch configuration, by name.

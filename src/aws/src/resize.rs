@@ -25,7 +25,7 @@ const CONTENTION_PAUSE: Duration = Duration::from_millis(400);
 const LAUNCH_MAX: u32 = 100;
 /// A synchronous launch that was refused as such is tried again after this long.
 const LAUNCH_RETRY: Duration = Duration::from_secs(3_600);
-/// How soon an unfinished step is looked at again.
+/// Pause before an unfinished step is continued.
 const AGAIN: Seconds = Seconds(5);
 /// For so long after its launch began an instance may be missing from its group's list, which is consistent in the end only.
 const UNLISTED_MAX: Seconds = Seconds(60);
@@ -128,7 +128,8 @@ async fn launch(cloud: &Cloud, group: &Group, request: &Increase) -> Option<Resu
     None
 }
 
-/// What came of a synchronous launch. A failed part leaves no increase behind: if it did raise the size, that is taken back.
+/// Converts the result of a synchronous launch to an answer. A failed part leaves no increase behind: if it did raise
+/// the size, that is taken back.
 async fn launch_answer(
     cloud: &Cloud,
     group: &Group,

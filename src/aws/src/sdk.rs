@@ -49,7 +49,7 @@ pub(crate) struct Sdk {
 /// The configuration of the usual chain: environment, profile, web identity, container, instance metadata.
 ///
 /// # Errors
-/// When no region is set anywhere.
+/// If no region is set anywhere.
 pub(crate) async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
     let http =
         aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
@@ -359,7 +359,8 @@ fn template_ref(found: &types::LaunchTemplateSpecification) -> TemplateRef {
     }
 }
 
-/// What a group launches: its launch configuration, its launch template, or its mixed instances policy.
+/// Returns the launch settings of a group: its launch configuration, its launch template, or its mixed instances
+/// policy.
 ///
 /// Source: Cluster Autoscaler, cloudprovider/aws/auto_scaling_groups.go, buildAsgFromAWS.
 fn launches(found: &types::AutoScalingGroup) -> Launches {

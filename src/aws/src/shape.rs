@@ -157,7 +157,7 @@ fn open_labels(settings: &Settings, resolved: &Resolved) -> OpenLabels {
     open
 }
 
-/// What a machine of this type has, and what pods can have of it.
+/// Returns the capacity of a machine of this type, and its allocatable amounts.
 ///
 /// Source: the documentation of EKS on reserved resources: memory 255 MiB + 11 MiB a pod, CPU 6 % of the first core, 1 % of
 /// the second, 0.5 % of the next two, 0.25 % of the rest; pods by the VPC plugin: interfaces x (addresses - 1) + 2.

@@ -1,4 +1,4 @@
-//! What a new node is taken to be, from types, tags, EKS and the pool.
+//! Template of a new node, from types, tags, EKS and the pool.
 
 use std::collections::BTreeMap;
 

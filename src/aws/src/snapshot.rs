@@ -1,5 +1,5 @@
-//! What was last read of a region's groups, and what is known besides: our own writes, terminations and launches. It is
-//! a cache: a restart loses nothing that AWS does not report again.
+//! Last read state of a region's groups, with our own writes, terminations and launches. It is a cache: a restart loses
+//! nothing that AWS does not report again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub const REST: Duration = Duration::from_secs(60);
 pub const HURRY: Duration = Duration::from_secs(5);
 /// … and, when it has been under way for longer than two minutes, after this long.
 pub const PATIENCE: Duration = Duration::from_secs(10);
-/// What has been under way for so long is a state, not an event.
+/// Time after which an unfinished change counts as a lasting state.
 const SETTLED_AFTER: Duration = Duration::from_secs(1_800);
 /// Activities of a group are read again after this long.
 pub const ACTIVITIES: Duration = Duration::from_secs(10);
@@ -40,7 +40,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Tags that groups are found by.
 pub type Tags = BTreeMap<String, String>;
 
-/// What the pools of a region ask for.
+/// Objects that the pools of a region refer to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// Groups by name.
@@ -79,7 +79,7 @@ pub struct ForeignEdit {
     pub at: UnixTime,
 }
 
-/// When an instance came to be.
+/// Launch times of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
     /// Time at which it was first seen.
@@ -101,7 +101,7 @@ impl Birth {
     }
 }
 
-/// What a group launches, as last worked out.
+/// Last resolved template of a group.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// The template, or why there is none.
@@ -117,28 +117,28 @@ pub struct Shape {
 /// Trouble with reads.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What happened.
+    /// Error of the read.
     pub error: CallError,
-    /// How often in a row.
+    /// Number of failures in a row.
     pub count: u32,
     /// Not tried again before.
     pub until: Instant,
 }
 
-/// What is known of a region.
+/// Known state of a region.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     /// Groups as last read.
     pub groups: BTreeMap<Arc<str>, Read>,
     /// Names of groups that each selector found.
     pub selected: BTreeMap<Tags, BTreeSet<Arc<str>>>,
-    /// What the last whole read asked for, and when.
+    /// Objects and times of the last whole read.
     pub whole: Option<(Wanted, UnixTime, Instant)>,
     /// The last failed read, if none has succeeded since.
     pub failure: Option<Failure>,
     /// Instances that we terminated, until AWS lists them no more.
     pub gone: BTreeSet<Arc<str>>,
-    /// When instances came to be.
+    /// Launch times of instances.
     pub births: BTreeMap<Arc<str>, Birth>,
     /// Launches of groups, as their activities report them.
     pub launches: BTreeMap<Arc<str>, (Launches, Instant)>,
@@ -146,7 +146,7 @@ pub struct Snapshot {
     pub wrote: BTreeMap<Arc<str>, Instant>,
     /// Number of writes that each group has had: a read that a write overtook is not stored.
     pub writes: BTreeMap<Arc<str>, u64>,
-    /// What groups launch.
+    /// Templates of groups.
     pub shapes: BTreeMap<Arc<str>, Shape>,
     /// Groups whose launches fail until something is mended.
     pub holds: Holds,
@@ -154,7 +154,7 @@ pub struct Snapshot {
     pub quotas: BTreeMap<String, (UnixTime, Arc<str>)>,
     /// Optional actions that are not permitted or do not exist, with AWS's words: not tried again for a while.
     pub denied: BTreeMap<&'static str, (String, Instant)>,
-    /// What queues have said of instances.
+    /// Interruptions of instances that queues have announced.
     pub interruptions: Interruptions,
     /// Queues of interruptions that pools ask for, by name.
     pub queues: BTreeMap<Arc<str>, Queue>,
@@ -201,7 +201,7 @@ impl Snapshot {
         self.groups.iter().filter(due).map(|(name, _)| name.clone()).collect()
     }
 
-    /// How often a group is read for its own sake; `None` at rest.
+    /// Returns the period in which a group is read by itself; `None` at rest.
     #[must_use]
     pub fn pace(&self, name: &Arc<str>, read: &Read, clock: Instant) -> Option<Duration> {
         let ours = self.wrote.get(name).is_some_and(|at| clock.saturating_duration_since(*at) < AFTERMATH);
@@ -300,7 +300,7 @@ impl Snapshot {
         left_out.take(usize::try_from(missing).unwrap_or(0)).cloned().collect()
     }
 
-    /// What is known of an instance that a message names.
+    /// Returns the state of an instance that a message names.
     #[must_use]
     pub fn fate(&self, id: &str) -> Fate {
         if self.gone.contains(id) {

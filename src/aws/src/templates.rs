@@ -1,4 +1,4 @@
-//! What a group would launch, read from its launch template, its types of machine and its EKS node group, and cached.
+//! Launch settings of a group, read from its launch template, its instance types and its EKS node group, and cached.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ const VERSION_TTL: Duration = Duration::from_secs(600);
 const NODE_GROUP_TTL: Duration = Duration::from_secs(360);
 /// Types of machine are read again after this long.
 const TYPE_TTL: Duration = Duration::from_secs(86_400);
-/// What could not be read is tried again after this long.
+/// Pause before a failed read is tried again.
 const RETRY: Duration = Duration::from_secs(60);
 /// Tags by which EKS says whose a group is.
 const EKS_CLUSTER_TAG: &str = "eks:cluster-name";
@@ -35,7 +35,7 @@ struct Cached<T> {
     due: Instant,
 }
 
-/// What has been read of templates, types and node groups.
+/// Cached templates, types and node groups.
 #[derive(Debug, Default)]
 pub struct Templates {
     state: Mutex<Caches>,
@@ -49,7 +49,7 @@ struct Caches {
     node_groups: BTreeMap<(String, String), Cached<NodeGroup>>,
 }
 
-/// What a group launches, resolved.
+/// Resolved launch settings of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resolved {
     /// Its types, in the order in which it names them. Where it describes them, one without a name that has the least
@@ -118,8 +118,8 @@ fn shape_of(
     }
 }
 
-/// What a group launches. With `types` unasked for (the pool declares the amounts) a type that cannot be read is no
-/// trouble.
+/// Resolves the launch settings of a group. Without `types_matter` (the pool declares the amounts) a type that cannot
+/// be read is not an error.
 async fn resolve(cloud: &Cloud, group: &Group, types_matter: bool) -> Result<Resolved, String> {
     let (names, requirements, spot, version) = match &group.launches {
         Launches::Unknown => (Vec::new(), None, false, Arc::from("")),

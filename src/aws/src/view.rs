@@ -32,7 +32,7 @@ pub(crate) fn claimed(settings: &Settings, snapshot: &Snapshot) -> BTreeSet<Arc<
     named.chain(selected).collect()
 }
 
-/// What the pool has, and when the oldest part of it was read.
+/// Returns the state of the pool, and when the oldest part of it was read.
 #[must_use]
 pub(crate) fn state_of(
     settings: &Settings,
@@ -181,7 +181,7 @@ fn hold_back(state: &mut GroupState, group: &Group, snapshot: &Snapshot, now: Un
     }
 }
 
-/// What a person should know of the group.
+/// Adds the facts on the group that a person should know.
 fn remark(state: &GroupState, read: &Read, notes: &mut Notes) {
     let group = &read.group;
     let name = Some(&group.name);

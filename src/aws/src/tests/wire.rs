@@ -38,7 +38,7 @@ impl HttpConnector for Script {
     }
 }
 
-/// How each call ended.
+/// Name and outcome of each call.
 #[derive(Default)]
 struct Open(std::sync::Mutex<Vec<(&'static str, &'static str)>>);
 
