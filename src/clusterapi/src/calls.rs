@@ -4,7 +4,7 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use serde_json::Value;
 
-/// What a request does.
+/// Verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
     /// Reads.
@@ -33,7 +33,7 @@ impl Verb {
 /// One request.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What it does.
+    /// Verb.
     pub verb: Verb,
     /// Path without a query, from the root.
     pub path: String,

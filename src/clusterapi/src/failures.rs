@@ -27,7 +27,7 @@ const WORDS: [(FailureClass, &[&str]); 5] = [
 ];
 /// Cluster API's reason for a condition that it cannot read, in lower case. It names no failure.
 const UNREADABLE: &str = "invalidconditionreported";
-/// What is missing where a configuration is wrong.
+/// Parts that are missing if a configuration is wrong.
 const PARTS: [&str; 6] = ["image", "network", "subnet", "flavor", "ami", "secret"];
 
 /// A launch that failed.

@@ -157,7 +157,7 @@ impl Group {
         None
     }
 
-    /// Who manages its size besides, if that is known: what we write would be undone.
+    /// Returns the name of another manager of its size, if that is known: it would undo our writes.
     #[must_use]
     pub(crate) fn managed_by(&self) -> Option<&str> {
         let by_label = self.object.metadata.annotations.get(REPLICAS_MANAGED_BY).map(String::as_str);
@@ -277,7 +277,7 @@ impl Group {
         Hold { reason, message: message.into(), except: BTreeSet::new() }
     }
 
-    /// What keeps its machines from being removed as the plan has to know it; marks of open removals do not.
+    /// Returns the hold on removals of its machines for the plan; marks of open removals do not count.
     #[must_use]
     pub(crate) fn removals_held(&self, namespace: &str, is_open: impl Fn(&Mark) -> bool) -> Option<Hold> {
         match self.settled() {

@@ -21,7 +21,7 @@ const AGAIN: Seconds = Seconds(2);
 /// Pause before what is left is taken back.
 const CANCEL_AGAIN: Seconds = Seconds(10);
 
-/// What a failed write means: only an answer is a refusal.
+/// Converts a failed write to an error: only an answer is a refusal.
 fn failure(trouble: Trouble) -> Error {
     match trouble {
         Trouble::Status(403, words) => Error::refused(FailureClass::PermissionDenied, words),

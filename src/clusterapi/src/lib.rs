@@ -64,7 +64,7 @@ pub struct ClusterApi {
     memory: Mutex<Memory>,
 }
 
-/// What the operator told last.
+/// Last inputs from the operator.
 #[derive(Default)]
 struct Memory {
     /// Open intents; `None` before the first time.

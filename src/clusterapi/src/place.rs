@@ -26,7 +26,7 @@ const TEMPLATE_RETRY: i64 = 60;
 
 /// One place.
 pub(crate) struct Place {
-    /// Which one.
+    /// Address of the place.
     pub address: Address,
     /// Time, tasks and randomness.
     pub host: Arc<Host>,
@@ -64,7 +64,7 @@ impl Place {
         place
     }
 
-    /// What the watches have shown.
+    /// Locks the objects that the watches have shown.
     pub(crate) fn store(&self) -> MutexGuard<'_, Store> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -179,7 +179,7 @@ impl Place {
     /// The group as it is now, read past every cache; `None` if there is no such object. The Machines of all groups besides.
     ///
     /// # Errors
-    /// When anything of it cannot be read.
+    /// If any part of it cannot be read.
     pub(crate) async fn read_group(
         &self,
         kind: GroupKind,
@@ -198,7 +198,7 @@ impl Place {
     /// The scalable object and the Cluster as they are now.
     ///
     /// # Errors
-    /// When one of them cannot be read.
+    /// If one of them cannot be read.
     pub(crate) async fn read_size(&self, kind: GroupKind, name: &str) -> Result<Option<Group>, Trouble> {
         let Some(object) = self.object::<Scalable>(Kind::Group(kind), name).await? else { return Ok(None) };
         let cluster: Option<Cluster> = self.object(Kind::Cluster, &self.address.cluster).await?;

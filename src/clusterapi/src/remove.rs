@@ -58,7 +58,7 @@ impl Order {
     }
 }
 
-/// How the removal of each victim went.
+/// Result of each victim's removal.
 type Ends = BTreeMap<Arc<str>, Result<(), Error>>;
 
 struct Removal<'a> {
@@ -200,7 +200,7 @@ impl Removal<'_> {
         Ok(())
     }
 
-    /// What an earlier attempt has left: a size that was written for a victim is never written again.
+    /// Continues an earlier attempt: a size that was written for a victim is never written again.
     async fn resume(&mut self, group: &Group, victims: &[Victim]) -> Result<(), Error> {
         let generation = group.object.metadata.generation;
         let has_moved = |victim: &&Victim| {

@@ -1,4 +1,4 @@
-//! What the watches of one place have shown. It makes no request and decides nothing.
+//! Objects that the watches of one place have shown. It makes no request and decides nothing.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ pub(crate) struct Shelf<T> {
     incoming: Option<BTreeMap<String, T>>,
     /// True once they have been listed.
     pub listed: bool,
-    /// Why the watch fails, and since when.
+    /// Error of the watch, and the time since which it fails.
     pub trouble: Option<(Trouble, UnixTime)>,
     /// Objects that cannot be read, with the problem.
     pub unreadable: BTreeMap<String, String>,
@@ -134,7 +134,7 @@ impl<T: DeserializeOwned> Shelf<T> {
     }
 }
 
-/// What the operator remembers of a group's size, in this process only.
+/// Memory of a group's size, in this process only.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Sizes {
     last: Option<u32>,
@@ -188,7 +188,7 @@ impl Sizes {
 /// A group's templates as they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct TemplatesRead {
-    /// What they were read by: the references in the group.
+    /// References in the group by which they were read.
     pub refs: String,
     /// The templates, or why they cannot be read.
     pub found: Result<Templates, String>,
@@ -196,7 +196,7 @@ pub(crate) struct TemplatesRead {
     pub at: UnixTime,
 }
 
-/// What the watches of one place have shown.
+/// Objects that the watches of one place have shown.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     /// MachineDeployments.

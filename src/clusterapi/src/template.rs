@@ -22,7 +22,7 @@ const PODS_DEFAULT: i64 = 110;
 const COPIED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];
 const COPIED_PREFIX: &str = "node-role.kubernetes.io/";
 
-/// What was read of a group's templates.
+/// Templates of a group, as read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Templates {
     /// The infrastructure template.

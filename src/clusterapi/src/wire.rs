@@ -107,7 +107,7 @@ impl Meta {
         self.annotations.keys().any(|key| key.starts_with(IN_PLACE))
     }
 
-    /// Who applies its size server-side, and so would set it again.
+    /// Returns the manager that applies its size server-side, and so would set it again.
     #[must_use]
     pub(crate) fn size_applied_by(&self) -> Option<&str> {
         let applied = |field: &&Managed| {
@@ -185,7 +185,7 @@ struct Deprecated {
     v1beta1: Echo,
 }
 
-/// What v1beta2 keeps of the failures of v1beta1.
+/// Fields that v1beta2 keeps of the failures of v1beta1.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Echo {
@@ -216,13 +216,13 @@ impl Machine {
             .then(|| (reason.unwrap_or_default(), message.unwrap_or_default()))
     }
 
-    /// What its infrastructure provider reports.
+    /// Returns the condition that its infrastructure provider reports.
     #[must_use]
     pub(crate) fn infrastructure(&self) -> Option<&Condition> {
         condition(&self.status.conditions, "InfrastructureReady")
     }
 
-    /// What its deletion waits for.
+    /// Returns the condition that its deletion waits for.
     #[must_use]
     pub(crate) fn deleting(&self) -> Option<&Condition> {
         condition(&self.status.conditions, "Deleting")
@@ -287,13 +287,13 @@ pub(crate) struct TemplateSpec {
     pub failure_domain: Option<String>,
     /// Template of the infrastructure.
     pub infrastructure_ref: Ref,
-    /// How machines become nodes.
+    /// Bootstrap of machines into nodes.
     pub bootstrap: Bootstrap,
     /// Taints of nodes.
     pub taints: Vec<MachineTaint>,
 }
 
-/// How machines become nodes.
+/// Bootstrap of machines into nodes.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Bootstrap {
@@ -420,7 +420,7 @@ impl Scalable {
         self.status.infrastructure_machine_kind.as_deref().is_some_and(|kind| !kind.is_empty())
     }
 
-    /// What its controller says of its work, in the order of urgency.
+    /// Returns the message of its controller on its work, in the order of urgency.
     #[must_use]
     pub(crate) fn news(&self) -> Option<&str> {
         let of = |type_| {

@@ -20,7 +20,7 @@ struct Count {
 }
 
 impl Count {
-    /// What the loop of nodes does each second, and what has been asked for since the last look.
+    /// Does the node loop's work of one second, and counts the requests since the last call.
     async fn look(&mut self, bench: &Bench) {
         bench.observe().await.expect("it is read");
         bench.pass(1).await;

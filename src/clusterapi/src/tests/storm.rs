@@ -26,7 +26,7 @@ const ROUNDS: usize = 3;
 /// Size from which a group is filled up between two rounds, and the size that it has then.
 const REFILL: (i64, i64) = (4, 6);
 
-/// Who else acts in a seed.
+/// Other actors in a seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Others {
     /// Nobody takes a machine by a size or a mark: every machine that leaves for a size was named by the operator.
@@ -68,7 +68,7 @@ fn scale_by(world: &mut World, by: i64) {
     world.hands.raised += (to - size).max(0);
 }
 
-/// What somebody else does, or what happens to a request.
+/// Draws an action of another actor, or a fault of a request.
 fn trouble(dice: &mut fastrand::Rng, others: Others) -> Option<(String, Fault)> {
     let verb = ["PATCH", "PUT", "GET"][dice.usize(..3)].to_owned();
     let number = dice.usize(..);
@@ -101,7 +101,7 @@ fn trouble(dice: &mut fastrand::Rng, others: Others) -> Option<(String, Fault)> 
     Some((verb, fault))
 }
 
-/// What a run of seeds has come to.
+/// Totals of a run of seeds.
 #[derive(Debug, Default)]
 struct Sums {
     seeds: usize,

@@ -1,4 +1,4 @@
-//! What core reads of a pool's groups.
+//! View of a pool's groups that core reads.
 
 use std::collections::BTreeSet;
 

@@ -14,7 +14,7 @@ use crate::wire::DELETE_MACHINE;
 pub(super) const NAMESPACE: &str = "capi";
 pub(super) const CLUSTER: &str = "prod";
 
-/// What happens to a request.
+/// Fault of a request.
 #[derive(Clone)]
 pub(super) enum Fault {
     /// It never arrives.
@@ -55,7 +55,7 @@ pub(super) struct World {
     pub informer_is_held: bool,
     /// Machines get no provider id and no Node.
     pub machines_never_join: bool,
-    /// What the provider of machines says of their launches, if it has no machine for them.
+    /// Message of the machine provider on failed launches, if it has no machine for them.
     pub launches_fail: Option<&'static str>,
     /// MachineSets make no machines.
     pub creates_nothing: bool,
@@ -86,7 +86,7 @@ pub(super) struct World {
     pub clock: UnixTime,
 }
 
-/// What others than the operator have done.
+/// Actions of others than the operator.
 #[derive(Default)]
 pub(super) struct Hands {
     /// Machines by which they have lowered sizes.
