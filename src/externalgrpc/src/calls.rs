@@ -41,13 +41,13 @@ pub trait Calls: Send + Sync {
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
-    /// How.
+    /// Kind of failure.
     pub end: End,
     /// In words.
     pub message: String,
 }
 
-/// How a call failed.
+/// Kind of a call's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// There was no connection: nothing was sent.

@@ -52,7 +52,7 @@ struct State {
     /// Not connected again before.
     paused_until: Option<Instant>,
     pause: Duration,
-    /// Why the last attempt failed.
+    /// Error of the last attempt.
     problem: String,
 }
 
@@ -202,8 +202,8 @@ impl Client {
     }
 }
 
-/// What a status means. A dead connection appears as unknown, cancelled or unavailable, with a transport error as its
-/// source; tonic's own timeout appears as cancelled.
+/// Converts a status to an error. A dead connection appears as unknown, cancelled or unavailable, with a transport
+/// error as its source; tonic's own timeout appears as cancelled.
 fn failed(rpc: &str, status: &tonic::Status) -> CallError {
     let by_transport = std::error::Error::source(status).is_some();
     let end = match status.code() {

@@ -1,4 +1,4 @@
-//! What is known of one group of a server, and what a read of it changes. Pure.
+//! State of one group of a server, and its update by a read. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const WRITE_LAG: Duration = Duration::from_secs(60);
 /// A change of a size by somebody else, and unfulfilled requests, are reported for so long.
 const FOREIGN_FOR: Duration = Duration::from_secs(600);
 
-/// What is known of a group.
+/// State of a group.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Group {
     /// The server's bounds.
@@ -36,7 +36,7 @@ pub(crate) struct Group {
     pub gone: BTreeSet<Arc<str>>,
     /// Remarks on the last read, in words.
     pub remarks: Vec<String>,
-    /// Why the group could not be read; `None` if it was.
+    /// Error if the group could not be read; `None` if it was.
     pub trouble: Option<CallError>,
     /// Since when and for how many rounds the server does not list it.
     pub missing: Option<(Instant, u32)>,
@@ -48,7 +48,7 @@ pub(crate) struct Group {
     pub foreign: Option<(u32, u32, Instant)>,
     /// Wishes that the server does not take back, in words, and since when.
     pub unfulfilled: Option<(String, Instant)>,
-    /// When template and settings are read again.
+    /// Time at which template and settings are read again.
     pub extras_due: Option<Instant>,
     /// Begins and ends of writes: a read counts if there was none meanwhile.
     pub writes: u64,

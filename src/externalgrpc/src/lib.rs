@@ -58,7 +58,8 @@ struct Claim<'a> {
 }
 
 impl Claim<'_> {
-    /// How the pool names the group: `Some(true)` by its exact id.
+    /// Returns how the pool names the group: `Some(true)` by its exact id, `Some(false)` by its expression, `None` if
+    /// it does not.
     fn names(&self, id: &str) -> Option<bool> {
         if self.settings.groups.iter().any(|group| *group.id == *id) {
             return Some(true);
@@ -176,7 +177,7 @@ async fn read(claims: &[&Claim<'_>]) {
     first.server.round(&wanted, first.asked.registered, deadline).await;
 }
 
-/// Why another pool's claim on a group precedes.
+/// Reason why another pool's claim on a group precedes.
 enum Precedence {
     /// It names the exact id, and this pool has an expression.
     Exact,

@@ -1,4 +1,4 @@
-//! What is remembered of a group's writes, and what follows from it and from a fresh read. Pure.
+//! Memory of a group's writes, and the next action that follows from it and from a fresh read. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const REPLACED_MAX: usize = 3;
 const REPLACED_WITHIN: Duration = Duration::from_secs(3_600);
 const REST: Duration = Duration::from_secs(600);
 
-/// What is remembered of a group's writes. A restart forgets it; an increase of an earlier term starts in doubt.
+/// Memory of a group's writes. A restart loses it; an increase of an earlier term starts in doubt.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// The last write on the size, until its end was taken in.
@@ -70,7 +70,7 @@ pub(crate) struct Wish {
     pub max: u32,
 }
 
-/// What is to be done.
+/// Next action.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Next {
     /// Nothing more.
@@ -120,8 +120,8 @@ impl Memory {
         self.ended.take_if(|ended| *ended.write == *write).map(|ended| ended.answer)
     }
 
-    /// How long to wait until a write on the size may follow; `None` for at once. In doubt, two reads that agree and are
-    /// [`CONFIRMED_AFTER`] apart must follow it.
+    /// Returns how long to wait until a write on the size may follow; `None` for at once. In doubt, two reads that
+    /// agree and are [`CONFIRMED_AFTER`] apart must follow it.
     pub(crate) fn waits(&mut self, size: u32, now: Instant) -> Option<Duration> {
         let doubt = self.doubt.as_mut()?;
         if now < doubt.until {
@@ -134,7 +134,7 @@ impl Memory {
         Some(CONFIRMED_AFTER)
     }
 
-    /// What follows for an increase from a fresh read.
+    /// Returns the next action for an increase after a fresh read.
     pub(crate) fn next(&mut self, wish: &Wish, reading: &Reading, now: Instant) -> Next {
         let evidence = reading.target.max(reading.live);
         if wish.to <= evidence {
@@ -160,7 +160,7 @@ impl Memory {
         Next::Send(wish.to - reading.target)
     }
 
-    /// What follows from an answered call whose effect is not there.
+    /// Returns the next action after an answered call whose effect is missing.
     fn after(&mut self, mut ended: Ended, wish: &Wish, evidence: u32, now: Instant) -> Next {
         let error = match &ended.answer {
             // Never sent again for a size that lags.

@@ -40,7 +40,7 @@ struct Write {
     call: BoxFuture<'static, Answer<()>>,
 }
 
-/// How a write went as far as this step has seen.
+/// State of a write at the end of this step.
 enum Sent {
     /// Its end is in the group's memory.
     Ended,

@@ -68,16 +68,16 @@ impl Wanted {
     }
 }
 
-/// What is known of a server.
+/// State of a server.
 #[derive(Default)]
 pub(crate) struct Snapshot {
     /// Groups that a pool asks for.
     pub groups: BTreeMap<Arc<str>, Group>,
     /// Ids of groups that cannot be managed, as text without control characters.
     pub unusable: BTreeSet<String>,
-    /// When the last complete round was read.
+    /// Time at which the last complete round was read.
     pub read_at: Option<UnixTime>,
-    /// Why the last round failed; `None` if it did not.
+    /// Error of the last round; `None` if it succeeded.
     pub failure: Option<CallError>,
     /// Provider ids of the cluster's nodes.
     pub registered: BTreeSet<Arc<str>>,
@@ -99,7 +99,7 @@ impl Server {
         }
     }
 
-    /// What is known; never held over an await.
+    /// Locks the snapshot; never held over an await.
     pub(crate) fn snapshot(&self) -> MutexGuard<'_, Snapshot> {
         self.snapshot.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -132,7 +132,7 @@ impl Server {
         }
     }
 
-    /// How long until the next round.
+    /// Returns the time until the next round.
     #[must_use]
     pub(crate) fn next_in(&self) -> Duration {
         let due = self.snapshot().due;

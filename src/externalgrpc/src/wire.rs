@@ -159,7 +159,7 @@ pub enum State {
     Deleting = 3,
 }
 
-/// Why an instance failed.
+/// Error of an instance.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct InstanceError {
     /// Empty for no error.

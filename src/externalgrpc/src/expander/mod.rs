@@ -60,7 +60,7 @@ impl Expander {
     }
 }
 
-/// What an answer names of a question. Counts, order, pods and repetitions mean nothing.
+/// Returns the options of a question that an answer names. Counts, order, pods and repetitions have no meaning.
 ///
 /// Source: expander/grpcplugin/grpc_client.go, transformAndSanitizeOptionsFromGRPC.
 #[must_use]

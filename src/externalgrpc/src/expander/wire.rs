@@ -27,7 +27,7 @@ pub struct WireOption {
     /// The group.
     #[prost(string, tag = "1")]
     pub node_group_id: String,
-    /// How many.
+    /// Number of new nodes.
     #[prost(int32, tag = "2")]
     pub node_count: i32,
     /// For people.
@@ -60,10 +60,10 @@ pub struct NamedOption {
 /// A pod.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct CorePod {
-    /// Who it is.
+    /// Name and namespace.
     #[prost(message, optional, tag = "1")]
     pub metadata: Option<PodMetadata>,
-    /// What it asks for.
+    /// Spec of the pod.
     #[prost(message, optional, tag = "2")]
     pub spec: Option<PodSpec>,
     /// That it waits.
@@ -120,7 +120,7 @@ pub struct PodSpec {
     /// Labels that the node must have.
     #[prost(btree_map = "string, string", tag = "7")]
     pub node_selector: BTreeMap<String, String>,
-    /// What is required of nodes and of neighbours.
+    /// Required affinity to nodes and to other pods.
     #[prost(message, optional, tag = "18")]
     pub affinity: Option<Affinity>,
     /// Scheduler.
@@ -193,7 +193,7 @@ pub struct Toleration {
     pub effect: String,
 }
 
-/// What is required of nodes and neighbours.
+/// Required affinity to nodes and to other pods.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct Affinity {
     /// Of nodes.
@@ -259,7 +259,7 @@ pub struct PodAffinity {
 /// Pods by label within a domain.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct PodAffinityTerm {
-    /// Which pods.
+    /// Selector of the pods.
     #[prost(message, optional, tag = "1")]
     pub selector: Option<LabelSelector>,
     /// In which namespaces.
@@ -296,7 +296,7 @@ pub struct TopologySpread {
     /// `DoNotSchedule`.
     #[prost(string, tag = "3")]
     pub when_unsatisfiable: String,
-    /// Which pods count.
+    /// Selector of the pods that count.
     #[prost(message, optional, tag = "4")]
     pub selector: Option<LabelSelector>,
 }
@@ -307,12 +307,12 @@ pub struct Volume {
     /// Its name.
     #[prost(string, tag = "1")]
     pub name: String,
-    /// Where it comes from.
+    /// Source of the volume.
     #[prost(message, optional, tag = "2")]
     pub source: Option<VolumeSource>,
 }
 
-/// Where a volume comes from.
+/// Source of a volume.
 #[derive(Clone, PartialEq, Eq, prost::Message)]
 pub struct VolumeSource {
     /// A claim.

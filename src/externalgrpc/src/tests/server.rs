@@ -20,7 +20,7 @@ use crate::ExternalGrpc;
 use crate::calls::{Answer, CallError, Calls, End, Status};
 use crate::wire::{Instance, InstanceError, InstanceStatus, Node, NodeGroup, Options, State, Template};
 
-/// What happens to the next call of an RPC.
+/// Fault of the next call of an RPC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It never arrives.
@@ -325,7 +325,7 @@ impl Bench {
         self.fake.cloud().faults.insert(rpc, faults.iter().copied().collect());
     }
 
-    /// How often an RPC was sent.
+    /// Returns how many times an RPC was sent.
     pub(crate) fn sent(&self, rpc: &str) -> usize {
         self.fake.cloud().log.iter().filter(|line| line.split(' ').next() == Some(rpc)).count()
     }

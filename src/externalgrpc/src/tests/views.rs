@@ -1,4 +1,4 @@
-//! What core reads: bounds, states, failures, templates, settings, and what is unknown.
+//! View of the groups that core reads: bounds, states, failures, templates, settings, and unknown parts.
 
 use std::collections::BTreeMap;
 
