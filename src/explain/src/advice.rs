@@ -1,4 +1,4 @@
-//! What would open a pool to a pod that waits. A change is advised only after a plan with it has served the pod.
+//! Changes that would open a pool to a pending pod. A change is advised only after a plan with it has served the pod.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ struct Trials<'a> {
 }
 
 impl Trials<'_> {
-    /// When, or by which change, a pool's refusal ends.
+    /// Returns the time at which, or the change by which, a pool's refusal ends.
     fn change(&mut self, pool: &str, reason: Reason) -> Option<String> {
         let config = self.opened.case.input.config.pool(pool)?;
         let limits = |pool: &mut Pool| (pool.limit_cpu_milli, pool.limit_memory_bytes) = (None, None);
@@ -147,7 +147,7 @@ impl Trials<'_> {
     }
 }
 
-/// What a pool answers in a plan with a change.
+/// Answer of a pool in a plan with a change.
 enum Answer {
     Takes,
     /// For this reason.

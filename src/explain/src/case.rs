@@ -17,7 +17,7 @@ use super::checked;
 use super::clean::Clean;
 use super::evidence::{Evidence, PoolSeen};
 
-/// What the file says it is.
+/// Format name in the file.
 pub const FORMAT: &str = "headroom.dev/snapshot";
 /// The version that this program writes. It reads all before it too: version 1 has no inputs of decisions on replicas.
 pub const VERSION: u32 = 2;
@@ -47,7 +47,7 @@ pub enum Error {
     Replicas(#[from] headroom_core::pods::record::Error),
 }
 
-/// Who said what the clouds have.
+/// Source of the provider state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ProviderView {
     /// The operator, who asks them.
@@ -70,11 +70,11 @@ pub struct Case {
     pub taken_at: UnixTime,
     /// True if names were replaced by codes.
     pub names_hidden: bool,
-    /// Who said what the clouds have.
+    /// Source of the provider state.
     pub provider_view: ProviderView,
-    /// What a plan is made from.
+    /// Inputs of a plan.
     pub input: Snapshot,
-    /// What decisions do not read, and explanations do.
+    /// Facts that explanations read and decisions do not.
     pub evidence: Evidence,
 }
 
@@ -202,14 +202,14 @@ impl Write for Scan {
 pub struct Opened<'a> {
     /// The case.
     pub case: &'a Case,
-    /// What is.
+    /// State of the cluster.
     pub world: World,
-    /// How far that may be trusted.
+    /// Freshness of the world.
     pub freshness: Freshness,
-    /// What is decided on it.
+    /// Plan made from it.
     pub plan: Plan,
-    /// What was last decided on the replicas of each workload, in order of the policies; `None` where the case does not
-    /// hold the inputs.
+    /// Last decisions on the replicas of each workload, in order of the policies; `None` where the case does not hold
+    /// the inputs.
     pub replicas: Option<Vec<ReplicaDecision>>,
 }
 

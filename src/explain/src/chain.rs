@@ -19,7 +19,7 @@ const SUCCESSOR: Seconds = Seconds(60);
 /// Most decisions of one object in an explanation.
 const DECISIONS_MAX: usize = 6;
 
-/// Who makes the pods of a workload, from the workload up: `ReplicaSet/web-5d4`, `Deployment/web`.
+/// Returns the owners of a workload's pods, from the workload up: `ReplicaSet/web-5d4`, `Deployment/web`.
 #[must_use]
 pub fn owners(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Vec<(String, ObjectKey)> {
     let mut chain = vec![(kind.to_owned(), key.clone())];
@@ -37,7 +37,7 @@ pub fn owners(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Vec<(String, 
     chain
 }
 
-/// Who makes a pod, from its controller up; empty where it has none.
+/// Returns the owners of a pod, from its controller up; empty where it has none.
 #[must_use]
 pub fn owners_of(opened: &Opened<'_>, pod: &Pod) -> Vec<(String, ObjectKey)> {
     pod.owner.as_ref().map_or_else(Vec::new, |owner| {
@@ -45,8 +45,8 @@ pub fn owners_of(opened: &Opened<'_>, pod: &Pod) -> Vec<(String, ObjectKey)> {
     })
 }
 
-/// What scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers. With the name of a
-/// `pod`, what made others of the workload's pods is left out.
+/// Adds the events that scaled a workload: decisions of its ScalingPolicy, events of its HPA and of its controllers.
+/// With the name of a `pod`, events that created other pods of the workload are left out.
 pub fn scaling(
     explanation: &mut Explanation,
     opened: &Opened<'_>,
@@ -252,7 +252,7 @@ pub fn intent_in_words(intent: &Intent) -> String {
     format!("intent {} ({}) {what}; fails after {}", intent.id, intent.reason.as_str(), intent.deadline)
 }
 
-/// How a node came and became ready.
+/// Adds the events from a node's creation until it was ready.
 pub fn node(explanation: &mut Explanation, node: &Node) {
     let pool = node.labels.get(POOL_LABEL).unwrap_or_default();
     let of = match node.labels.get(GROUP_LABEL) {

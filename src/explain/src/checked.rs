@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess,
 
 use super::case::{Error, FORMAT, VERSION};
 
-/// What a snapshot may hold.
+/// Limits of a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// Most entries of one list or map: pods of the largest clusters.
@@ -50,7 +50,7 @@ pub fn check(read: impl Read, limits: Limits) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the file says it is.
+/// Format and version in the file.
 #[derive(Debug, Default)]
 struct Head {
     format: String,

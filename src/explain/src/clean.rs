@@ -7,13 +7,13 @@ use headroom_core::printable;
 /// Bytes that are read at once.
 const PIECE: usize = 1 << 16;
 
-/// What `inner` reads, with the replacements of [`printable::json`].
+/// Reader of `inner` with the replacements of [`printable::json`].
 pub(super) struct Clean<R> {
     inner: R,
     /// Read and not yet cleaned: a character or an escape that is cut off.
     raw: Vec<u8>,
     clean: Vec<u8>,
-    /// Where the part of `clean` begins that nobody has read.
+    /// Start of the unread part of `clean`.
     at: usize,
     ended: bool,
 }

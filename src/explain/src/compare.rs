@@ -1,5 +1,5 @@
-//! What happens without us and what we would do: pools and workloads that are only looked at, beside what others do to them.
-//! It reads status, which the operator wrote, and decides nothing.
+//! Comparison of the present state with our plan: pools and workloads that are only observed, beside the actions of
+//! their other controllers. It reads status, which the operator wrote, and decides nothing.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ pub struct Comparison {
     pub pools: Vec<PoolRow>,
     /// Workloads that are only looked at.
     pub workloads: Vec<WorkloadRow>,
-    /// What could not be read.
+    /// Messages on the parts that could not be read.
     pub gaps: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ pub struct PoolRow {
     pub ours: Option<i64>,
     /// Ours less theirs.
     pub difference: Option<i64>,
-    /// What the difference costs an hour, in millionths of a currency unit; absent without a price.
+    /// Cost of the difference an hour, in millionths of a currency unit; absent without a price.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_per_hour_micro: Option<i64>,
     /// The last change by others, if events report one.
@@ -65,7 +65,7 @@ pub struct WorkloadRow {
     pub ours: Option<i64>,
     /// Ours less theirs.
     pub difference: Option<i64>,
-    /// Who scales it, and what they want.
+    /// Controllers that scale it, and the replicas that they want.
     pub theirs: String,
     /// Reason why we would.
     pub reason: String,

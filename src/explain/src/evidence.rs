@@ -1,5 +1,5 @@
-//! What explanations read and decisions do not: events, times of pods, who scales whom, what status reports. Data and
-//! look-ups, no words.
+//! Facts that explanations read and decisions do not: events, times of pods, the scaler of each workload, reports in
+//! status. Data and look-ups, no words.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::Value;
 use headroom_api::scaling_policy_status::RecommendationStatus;
 use headroom_api::{NodePoolStatus, ScalingPolicyStatus};
 
-/// What surrounds a decision.
+/// Facts beside the inputs of decisions.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Evidence {
@@ -31,7 +31,7 @@ pub struct Evidence {
     pub pods: Vec<PodTimes>,
     /// Events, oldest first.
     pub events: Vec<EventSeen>,
-    /// What could not be read, in words.
+    /// Messages on the parts that could not be read.
     pub gaps: Vec<String>,
 }
 
@@ -85,7 +85,7 @@ pub struct HpaSeen {
     pub desired: Option<i64>,
     /// Time at which it last changed the size.
     pub last_scale_at: Option<UnixTime>,
-    /// What it asks for, as it was read: what a simulation gives it again.
+    /// Its spec as it was read: a simulation gives it to the object again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
     /// Each metric of its status, as it was read: what a simulation begins with. `None` in files of programs that
@@ -108,7 +108,7 @@ pub struct PolicySeen {
     pub target: (String, String),
     /// `Apply`, `Preview` or `Suspend`.
     pub mode: String,
-    /// What it asks for, as it was read: what a simulation gives it again.
+    /// Its spec as it was read: a simulation gives it to the object again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<Value>,
     /// The status.
@@ -119,7 +119,7 @@ pub struct PolicySeen {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ConditionSeen {
-    /// Which.
+    /// Type of the condition.
     pub kind: String,
     /// `True`, `False` or `Unknown`.
     pub status: String,
@@ -131,7 +131,7 @@ pub struct ConditionSeen {
     pub since: Option<UnixTime>,
 }
 
-/// When a pod reached each step of its life.
+/// Times at which a pod reached each step of its life.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodTimes {
@@ -165,9 +165,9 @@ pub struct EventSeen {
     pub reason: String,
     /// A sentence.
     pub note: String,
-    /// Who says so.
+    /// Component that reported it.
     pub reporter: String,
-    /// How often.
+    /// Number of occurrences.
     pub count: u32,
 }
 
@@ -322,7 +322,8 @@ fn plain(spec: &Value) -> Value {
     plain
 }
 
-/// What a ScalingPolicy computed from CPU and memory; other metrics have names, and steps have sentences.
+/// Returns the part of a ScalingPolicy's recommendation that comes from CPU and memory; other metrics have names, and
+/// steps have sentences.
 fn without_names(mut recommendation: RecommendationStatus) -> RecommendationStatus {
     recommendation.steps.clear();
     recommendation

@@ -11,16 +11,16 @@ use super::table::{Column, Table, WIDTH, wrap};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// What is explained, such as `pod shop/web-1`.
+    /// Name of the explained object, such as `pod shop/web-1`.
     pub object: String,
     /// The instant that it is explained for.
     pub at: Time,
     /// The answer in a sentence.
     pub summary: String,
-    /// What is known of it.
+    /// Known facts on it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Fact>,
-    /// What led here, oldest first.
+    /// Events that led to its state, oldest first.
     pub timeline: Vec<Moment>,
     /// Each pool's answer, for pods that wait.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -28,10 +28,10 @@ pub struct Explanation {
     /// The steps of a recommendation, for workloads.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<ExplainedStep>,
-    /// What can change, and when.
+    /// Possible changes, and their times.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub next: Vec<String>,
-    /// What could not be read.
+    /// Messages on the parts that could not be read.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<String>,
 }
@@ -49,9 +49,9 @@ impl Serialize for Time {
 /// Something known.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fact {
-    /// What it is.
+    /// Name of the fact.
     pub name: String,
-    /// What is known.
+    /// Value of the fact.
     pub value: String,
 }
 
@@ -63,13 +63,13 @@ pub struct Moment {
     /// Its place in the chain of causes, among moments of the same second.
     #[serde(skip)]
     pub stage: Stage,
-    /// What happened.
+    /// Description of the event.
     pub what: String,
-    /// How it is known: `status`, `event` or `object`.
+    /// Source of the event: `status`, `event` or `object`.
     pub source: &'static str,
 }
 
-/// Where in the chain of causes a moment stands.
+/// Position of an event in the chain of causes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
     /// A metric, a schedule.
@@ -108,7 +108,7 @@ pub struct PoolAnswer {
 /// A step from metric to replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ExplainedStep {
-    /// Which.
+    /// Name of the step.
     pub step: String,
     /// Replicas after it.
     pub replicas: String,
@@ -201,7 +201,7 @@ pub fn clock(at: UnixTime, now: UnixTime) -> String {
     if now.to_rfc3339().starts_with(date) { time.to_owned() } else { format!("{date} {time}") }
 }
 
-/// How long ago, or in how long, in at most two units.
+/// Formats the time between `now` and `from`, past or future, in at most two units.
 #[must_use]
 pub fn about(from: UnixTime, now: UnixTime) -> String {
     let length = now.since(from).0;

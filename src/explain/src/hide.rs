@@ -44,7 +44,7 @@ const OPEN_KEYS: [&str; 12] = [
 /// The one namespace that a rule names: its pods keep their nodes unless a budget says that they may go.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// What stands for text that was taken out.
+/// Replacement for text that was taken out.
 const HIDDEN: &str = "(hidden)";
 
 /// Gives codes for names.

@@ -16,11 +16,11 @@ pub struct Entry {
     pub time: Time,
     /// The object.
     pub object: String,
-    /// What, such as `ScaleUp 3→5`.
+    /// Description, such as `ScaleUp 3→5`.
     pub what: String,
     /// Reason.
     pub why: String,
-    /// How it ended; empty for events.
+    /// Outcome; empty for events.
     pub outcome: String,
 }
 

@@ -1,4 +1,4 @@
-//! Why a node stays, or how it goes.
+//! Reasons why a node stays, or the course of its removal.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::explanation::{Explanation, Stage, about};
 /// Most pods that are listed one by one.
 const PODS_MAX: usize = 8;
 
-/// What keeps a node, or takes it away; `None` when there is no such node.
+/// Explains why a node stays, or how it is removed; `None` when there is no such node.
 #[must_use]
 pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
     let (_, node, entry) = opened.world.node_named(name)?;
@@ -136,7 +136,7 @@ fn facts(
     }
 }
 
-/// What holds for the node's group: its own options over its pool's settings.
+/// Returns the settings of the node's group: its own options over its pool's settings.
 fn settings<'a>(opened: &'a Opened<'_>, node: &Node, pool: &'a Pool) -> GroupSettings<'a> {
     let provider = opened.world.provider(&pool.name).and_then(Known::value);
     let its = |group: &&GroupState| {
@@ -147,7 +147,7 @@ fn settings<'a>(opened: &'a Opened<'_>, node: &Node, pool: &'a Pool) -> GroupSet
     GroupSettings::new(pool, group.and_then(|group| group.options.as_deref()))
 }
 
-/// How many pods there are by what they mean for a removal, with the names of those in the way.
+/// Describes the pods by their effect on a removal, with the names of those in the way.
 fn pods_in_words(
     opened: &Opened<'_>,
     pods: &[&headroom_core::world::PodEntry],
@@ -238,7 +238,7 @@ fn stays(
     }
 }
 
-/// When, or by what, the verdict can change.
+/// Adds the times at which, or the changes by which, the verdict can change.
 fn when(
     explanation: &mut Explanation,
     opened: &Opened<'_>,
@@ -350,7 +350,7 @@ pub fn percent(share: Share) -> String {
     format!("{percent} %")
 }
 
-/// How a node that no longer exists was removed, as far as its pool's decisions report it.
+/// Describes the removal of a node that no longer exists, as far as its pool's decisions report it.
 #[must_use]
 pub fn end(opened: &Opened<'_>, name: &str) -> Option<String> {
     let named = |decision: &&Decision| {

@@ -33,9 +33,9 @@ pub struct Overview {
     pub workloads: Vec<WorkloadRow>,
     /// Actions under way.
     pub under_way: Vec<String>,
-    /// What does not go on by itself.
+    /// Objects that need somebody's action.
     pub stuck: Vec<String>,
-    /// What could not be read.
+    /// Messages on the parts that could not be read.
     pub gaps: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct PoolRow {
     pub wanted: Option<i64>,
     /// Nodes that take pods; absent while it is not known.
     pub ready: Option<i64>,
-    /// What was decided last.
+    /// Last decision.
     pub last: Option<LastDecision>,
     /// Reason why it does what it does.
     pub reason: String,
@@ -77,7 +77,7 @@ pub struct LastDecision {
 pub struct WorkloadRow {
     /// Namespace and name.
     pub name: String,
-    /// Who scales it.
+    /// Controllers that scale it.
     pub scaler: String,
     /// Bounds, such as `2-20`.
     pub bounds: String,
@@ -241,8 +241,8 @@ fn under_way(opened: &Opened<'_>) -> Vec<String> {
     intents.collect()
 }
 
-/// What waits for somebody: pods that no pool can help, invalid pools, backoffs, nodes that a blocker keeps, workloads
-/// without metrics.
+/// Returns the objects that need somebody's action: pods that no pool can help, invalid pools, backoffs, nodes that a
+/// blocker keeps, workloads without metrics.
 fn stuck(opened: &Opened<'_>) -> Vec<String> {
     let case = opened.case;
     let now = opened.now();
@@ -312,7 +312,8 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
     stuck
 }
 
-/// Why pools do not take a pod: first those that would take it but for their own settings and limits; most are counted only.
+/// Describes why pools do not take a pod: first those that would take it but for their own settings and limits; most
+/// are counted only.
 fn refusals(pools: &[PoolReason]) -> String {
     let mut pools: Vec<&PoolReason> = pools.iter().collect();
     pools.sort_by_key(|pool| !is_up_to_pool(pool.reason));

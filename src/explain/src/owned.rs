@@ -1,4 +1,4 @@
-//! Which pod is meant where none has the name that is asked for, and a workload has it. It explains none.
+//! Choice of a workload's pod if no pod has the given name and a workload has it. It explains no pod.
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::world::pod::Pod;

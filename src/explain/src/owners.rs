@@ -1,5 +1,4 @@
-//! Who scales a workload: the HPAs and ScalingPolicies that name it, by what their status says of them. Look-ups, and the
-//! words for them.
+//! Scalers of a workload: the HPAs and ScalingPolicies that name it, by their status. Look-ups, and the words for them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +6,7 @@ use headroom_core::labels::ObjectKey;
 
 use super::evidence::{Evidence, HpaSeen, PolicySeen};
 
-/// What of the owners of a workload changes its replicas.
+/// Owner of a workload that changes its replicas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Scaler<'a> {
     /// A ScalingPolicy, its HPA adopted where it has one.
@@ -31,7 +30,7 @@ pub struct Scalers<'a> {
 pub type Workload = (String, String, String);
 
 impl Evidence {
-    /// Who scales a workload.
+    /// Returns the scalers of a workload.
     #[must_use]
     pub fn scalers_of(&self, kind: &str, key: &ObjectKey) -> Scalers<'_> {
         let mut scalers = Scalers::default();
@@ -107,7 +106,7 @@ impl PolicySeen {
         self.stalled().is_none() && !self.looks_on()
     }
 
-    /// What the policy does beside the owner of the workload.
+    /// Describes the policy as one beside the owner of the workload.
     #[must_use]
     pub fn beside(&self) -> String {
         match self.stalled() {
@@ -144,7 +143,7 @@ impl<'a> Scalers<'a> {
         })
     }
 
-    /// Who scales the workload, in words; `of` gives the name of an object.
+    /// Describes the scalers of the workload; `of` gives the name of an object.
     #[must_use]
     pub fn words(&self, of: impl Fn(&ObjectKey) -> String) -> String {
         let names = self.acting.iter().map(|scaler| match scaler {

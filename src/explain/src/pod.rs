@@ -1,4 +1,4 @@
-//! Why a pod waits, or how it got its node.
+//! Reasons why a pod is pending, or the course by which it got its node.
 
 use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
@@ -59,7 +59,7 @@ pub fn explain(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanation> {
     Some(explanation.finished())
 }
 
-/// How a pod that no longer exists was evicted, if an event says so.
+/// Describes the eviction of a pod that no longer exists, if an event reports it.
 #[must_use]
 pub fn end(opened: &Opened<'_>, key: &ObjectKey) -> Option<String> {
     let evicted =
@@ -83,7 +83,8 @@ fn placed(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &
     };
 }
 
-/// How a pod got its node: the decision that bought it and the node's own start, if it came for the pod; then its place.
+/// Adds the events by which a pod got its node: the decision that bought it and the node's own start, if it came for
+/// the pod; then its binding.
 pub(super) fn place(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, name: &str) {
     let times = opened.case.evidence.pod(&pod.key);
     if let Some((_, node, _)) = opened.world.node_named(name) {

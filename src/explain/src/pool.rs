@@ -1,4 +1,4 @@
-//! What a pool does, what holds it back, and what it did.
+//! State of a pool, the reasons that hold it back, and its last decisions.
 
 use std::collections::BTreeMap;
 
@@ -124,8 +124,8 @@ fn refused(opened: &Opened<'_>, name: &str) -> Vec<String> {
     refused.collect()
 }
 
-/// What a pool would do that only looks on: in mode Preview, or under an operator with `--preview`. Last its bounds, where they
-/// would not hold.
+/// Describes the plan of a pool that only observes: in mode Preview, or under an operator with `--preview`. Last its
+/// bounds, where they would not hold.
 fn preview(opened: &Opened<'_>, seen: &PoolSeen, pool: &Pool) -> Option<String> {
     if pool.mode != Mode::Preview && !seen.looks_on() {
         return None;

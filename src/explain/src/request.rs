@@ -1,4 +1,4 @@
-//! How a ProvisioningRequest stands, where its room is, and what keeps the rest from coming.
+//! State of a ProvisioningRequest, the nodes of its pods, and the reasons why the rest is missing.
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::requests::state::{self, PROVISIONED, State};

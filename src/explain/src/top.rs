@@ -1,4 +1,4 @@
-//! What is requested, offered and wasted in each pool, with its cost where prices are declared.
+//! Amounts requested, offered and wasted in each pool, with its cost where prices are declared.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,7 @@ pub struct Row {
     pub memory_requested_bytes: i64,
     /// Memory offered.
     pub memory_offered_bytes: i64,
-    /// What its nodes cost an hour, in millionths of a currency unit; absent where no price is declared.
+    /// Cost of its nodes an hour, in millionths of a currency unit; absent where no price is declared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_per_hour_micro: Option<i64>,
     /// The part of that which is paid for what nobody requests: the idle part of the fuller of cpu and memory.

@@ -1,4 +1,4 @@
-//! Why a workload has as many replicas as it has: each step from metric to replicas, and its pods that wait.
+//! Reasons for a workload's number of replicas: each step from metric to replicas, and its pending pods.
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::UnixTime;
@@ -57,7 +57,7 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     Some(explanation.finished())
 }
 
-/// Who scales the workload, and who else names it.
+/// Adds the scalers of the workload, and other objects that name it.
 fn owners(explanation: &mut Explanation, scalers: &Scalers<'_>, evidence: &Evidence) {
     match (scalers.acting.len(), scalers.beside.iter().find(|policy| policy.stalled().is_none())) {
         (0, Some(policy)) => {
@@ -281,7 +281,7 @@ fn why_of_hpa(hpa: &HpaSeen) -> Option<String> {
     failing.or(limited).map(|condition| format!(" ({}: {})", condition.reason, condition.message))
 }
 
-/// What the workload's pods wait for; returns how many have no node.
+/// Adds the reasons for the workload's pending pods; returns how many have no node.
 fn pods(explanation: &mut Explanation, opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> usize {
     let mine = |pod: &headroom_core::world::pod::Pod| {
         pod.key.namespace == key.namespace

@@ -367,7 +367,7 @@ fn a_record_is_its_inputs_and_shares_what_is_equal() {
     }
 }
 
-/// What of a decision does not depend on names: everything but words.
+/// Returns the part of a decision that does not depend on names: everything but words.
 fn numbers(decision: &ReplicaDecision) -> impl PartialEq + std::fmt::Debug + use<> {
     let steps = &decision.steps;
     let change = decision.rescale.as_ref().map(|change| (change.from, change.to));
