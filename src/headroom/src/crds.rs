@@ -172,7 +172,7 @@ mod tests {
         }
     }
 
-    /// What a printer column shows, for the paths that are used: fields, indexes and one filter by equality.
+    /// Returns the value of a printer column, for the paths that are used: fields, indexes and one filter by equality.
     fn column(object: &serde_json::Value, json_path: &str) -> Option<serde_json::Value> {
         let pointer = json_path.replace("[0]", ".0").replace("[?(@.type==\"Ready\")]", ".{Ready}");
         pointer.split('.').skip(1).try_fold(object.clone(), |value, step| match step {

@@ -222,7 +222,7 @@ struct TimedCondition {
 
 /// Adds to `evidence` what nothing else reads; what cannot be read is noted by the reader.
 ///
-/// What decisions on replicas read of the same lists goes into `feed`.
+/// Inputs of decisions on replicas from the same lists go into `feed`.
 pub(crate) async fn gather(reader: &mut Reader, feed: &KubeFeed, evidence: &mut Evidence) {
     // What may be read and cannot is noted, and no error.
     let _ = reader.feed_seen::<SlimDeployment, Scaled<Deployment>>(feed, Need::May, evidence).await;

@@ -104,7 +104,7 @@ pub struct HistoryOptions {
 /// Explains one object.
 ///
 /// # Errors
-/// When there is no such object, with names that are near; when the cluster or file cannot be read.
+/// If there is no such object, with names that are near; if the cluster or file cannot be read.
 pub async fn explain(options: ExplainOptions) -> anyhow::Result<()> {
     let subject = options.asked.subject;
     let (namespace, name) = options.asked.place(options.name.as_deref(), options.namespace.as_deref())?;
@@ -197,7 +197,7 @@ fn near(wanted: &str, all: &[String]) -> Vec<String> {
     scored.into_iter().take(3).map(|(_, candidate)| candidate.clone()).collect()
 }
 
-/// How many letters must be put in, taken out, changed, or exchanged with the next one.
+/// Returns the number of letters to insert, remove, change, or exchange with the next one.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=b.len()).collect()];
@@ -219,7 +219,7 @@ fn distance(a: &str, b: &str) -> usize {
 /// The cluster on one screen.
 ///
 /// # Errors
-/// When the cluster or file cannot be read.
+/// If the cluster or file cannot be read.
 pub async fn status(options: ViewOptions) -> anyhow::Result<()> {
     let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
@@ -230,7 +230,7 @@ pub async fn status(options: ViewOptions) -> anyhow::Result<()> {
 /// Decisions over time.
 ///
 /// # Errors
-/// When the cluster or file cannot be read.
+/// If the cluster or file cannot be read.
 pub async fn history(options: HistoryOptions) -> anyhow::Result<()> {
     let case = options.view.source.case(options.view.output).await?;
     let opened = case.open().context("failed to plan")?;
@@ -269,10 +269,10 @@ fn unknown(opened: &Opened<'_>, object: &str) -> Option<String> {
     })
 }
 
-/// What is requested, used and wasted in each pool.
+/// Prints the amounts requested, used and wasted in each pool.
 ///
 /// # Errors
-/// When the cluster or file cannot be read.
+/// If the cluster or file cannot be read.
 pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
     let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;
@@ -281,10 +281,10 @@ pub async fn top(options: ViewOptions) -> anyhow::Result<()> {
     options.output.print(&rows, || top::text(&rows))
 }
 
-/// What would have been done by what is only looked at.
+/// Prints the actions that pools and workloads which are only observed would have taken.
 ///
 /// # Errors
-/// When the cluster or file cannot be read.
+/// If the cluster or file cannot be read.
 pub async fn compare(options: ViewOptions) -> anyhow::Result<()> {
     let case = options.source.case(options.output).await?;
     let opened = case.open().context("failed to plan")?;

@@ -49,7 +49,7 @@ const PAGE_SIZE: u32 = 500;
 const QUIET: Duration = Duration::from_secs(1);
 /// The API server's answer to one who has no permission.
 const FORBIDDEN: u16 = 403;
-/// What gives permission to read all that is needed.
+/// Advice on the permission to read all that is needed.
 const VIEWER: &str = "ask for the ClusterRole headroom-viewer (kubectl create clusterrolebinding NAME \
                       --clusterrole=headroom-viewer --user=YOU)";
 /// Longest wait for the operator's answer.
@@ -58,7 +58,7 @@ const OPERATOR_DEADLINE: Duration = Duration::from_secs(60);
 /// The cluster that KUBECONFIG, `~/.kube/config` or a pod's service account names.
 ///
 /// # Errors
-/// When none of them can be read, or has no such context.
+/// If none of them can be read, or has no such context.
 pub(crate) async fn config(context: Option<&str>) -> anyhow::Result<Config> {
     match context {
         None => Config::infer().await.map_err(|error| no_cluster(&error)),
@@ -75,7 +75,8 @@ pub(crate) async fn config(context: Option<&str>) -> anyhow::Result<Config> {
     }
 }
 
-/// Why no cluster is known, with what to do about it. Outside of a pod it does not help that there is no service account.
+/// Returns the error that no cluster is known, with advice. Outside of a pod it does not help that there is no service
+/// account.
 fn no_cluster(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
     let kubeconfig = [Some(error), error.source()].into_iter().flatten();
     match kubeconfig.filter_map(|error| error.downcast_ref::<KubeconfigError>()).next() {
@@ -91,10 +92,10 @@ fn no_cluster(error: &(dyn std::error::Error + 'static)) -> anyhow::Error {
     }
 }
 
-/// What a live cluster is, with the operator's own view where it is asked.
+/// Reads a case from a live cluster, with the operator's own view if that is asked for.
 ///
 /// # Errors
-/// When pods, nodes or NodePools cannot be read; of the rest it is noted that it could not be.
+/// If pods, nodes or NodePools cannot be read; other parts that cannot be read are noted.
 pub(crate) async fn case(live: &Live) -> anyhow::Result<Case> {
     read(live, &Host::machine()).await.map(|(case, _)| case)
 }
@@ -113,7 +114,7 @@ pub(crate) async fn whole_case(live: &Live) -> anyhow::Result<Case> {
     Ok(case)
 }
 
-/// What reading leaves for more questions.
+/// Client and feed for further questions after the read.
 struct Left {
     client: Client,
     feed: KubeFeed,
@@ -192,7 +193,7 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
 pub(crate) struct Reader {
     client: Client,
     host: Arc<Host>,
-    /// What could not be read, in words.
+    /// Messages on the parts that could not be read.
     pub gaps: Vec<String>,
     /// Kinds that may not be listed.
     forbidden: Vec<String>,
@@ -200,7 +201,7 @@ pub(crate) struct Reader {
     pub progress: Progress,
 }
 
-/// What a list that failed means.
+/// Meaning of a list that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// Nothing can be said without it.
@@ -224,7 +225,7 @@ impl Reader {
     /// Every object of a kind.
     ///
     /// # Errors
-    /// When a kind that must be read cannot be; with what to do about it.
+    /// If a kind that must be read cannot be read; with advice.
     pub(crate) async fn list<K>(&mut self, need: Need, fields: &str) -> anyhow::Result<Vec<K>>
     where
         K: Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static,
@@ -482,7 +483,7 @@ impl StoredSettings {
     }
 }
 
-/// What may not be listed, in one sentence.
+/// Describes the kinds that may not be listed, in one sentence.
 fn no_permission(plurals: &[String]) -> Option<String> {
     (!plurals.is_empty()).then(|| format!("{}: no permission: {VIEWER}", plurals.join(", ")))
 }

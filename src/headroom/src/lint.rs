@@ -52,7 +52,7 @@ pub struct LintOptions {
     pub output: Output,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
@@ -69,9 +69,9 @@ pub struct Finding {
     pub file: String,
     /// Kind and name; empty when the file itself is wrong.
     pub object: String,
-    /// How bad it is.
+    /// Severity.
     pub severity: Severity,
-    /// What is wrong, with the field and the fix.
+    /// Description of the error, with the field and the fix.
     pub message: String,
 }
 
@@ -125,7 +125,7 @@ impl Manifest {
 /// Checks the files and prints what is wrong. A file that cannot be read is an error of its own, and hides no other file's.
 ///
 /// # Errors
-/// When something is wrong with a file or a manifest.
+/// If a file or a manifest has an error.
 pub fn lint(options: &LintOptions) -> anyhow::Result<()> {
     let Input { manifests, mut findings, .. } = read_all(&options.files);
     findings.extend(check(&manifests));
@@ -151,7 +151,7 @@ pub fn check(manifests: &[Manifest]) -> Vec<Finding> {
     findings
 }
 
-/// What is wrong with one of our objects: by the definition's schema first, and if that holds by its rules.
+/// Returns the errors of one of our objects: by the definition's schema first, and if that holds by its rules.
 ///
 /// The rules are those of `src/api/validate`, by which the operator itself validates; a test holds them against the CEL rules
 /// of the definitions. An engine for CEL would add a third to the program for the same answers.
@@ -206,7 +206,7 @@ fn words(errors: Vec<FieldError>) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
-/// What was read.
+/// Manifests that were read, and findings so far.
 #[derive(Debug, Default)]
 struct Input {
     /// The manifests of every file and document that could be read.
@@ -367,8 +367,8 @@ fn manifests_of(file: &str, documents: Vec<Value>) -> Vec<Manifest> {
     manifests
 }
 
-/// Where it is not YAML and what to do about it; the document begins after `before` lines. The usual mistakes are known by
-/// the line where reading stopped; what opens far above it, such as a quote, is not.
+/// Returns the position at which it is not YAML, and advice; the document begins after `before` lines. The usual
+/// mistakes are known by the line where reading stopped; what opens far above it, such as a quote, is not.
 fn not_yaml(content: &str, before: usize, error: &serde_saphyr::Error) -> String {
     let problem = error.without_snippet().to_string();
     let at = error.location().map(|location| location.line()).unwrap_or_default();

@@ -6,16 +6,16 @@ use anyhow::{anyhow, bail};
 use clap::ValueEnum;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 
-/// What can be explained.
+/// Kinds of objects that can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Why a pod waits, or how it got its node.
+    /// Reasons why a pod is pending, or the course by which it got its node.
     #[value(aliases = ["pods", "po"])]
     Pod,
-    /// Why a node stays, or how it goes.
+    /// Reasons why a node stays, or the course of its removal.
     #[value(aliases = ["nodes", "no"])]
     Node,
-    /// Why a workload has so many replicas.
+    /// Reasons for a workload's number of replicas.
     #[value(aliases = ["deployments", "deploy"])]
     Deployment,
     /// As deployment.
@@ -24,25 +24,25 @@ pub enum Subject {
     /// As deployment.
     #[value(aliases = ["replicasets", "rs"])]
     Replicaset,
-    /// What a Job's pods wait for.
+    /// Reasons why a Job's pods are pending.
     #[value(aliases = ["jobs"])]
     Job,
     /// The same for a DaemonSet, whose size is the nodes that it is meant for.
     #[value(aliases = ["daemonsets", "ds"])]
     Daemonset,
-    /// What a pool does and what holds it back.
+    /// State of a pool, and the reasons that hold it back.
     #[value(aliases = ["nodepools", "hnp", "pool"])]
     Nodepool,
-    /// What a HorizontalPodAutoscaler wants and why.
+    /// Desired replicas of a HorizontalPodAutoscaler, and the reasons for them.
     #[value(aliases = ["hpas", "horizontalpodautoscaler", "horizontalpodautoscalers"])]
     Hpa,
     /// The same for a ScalingPolicy.
     #[value(aliases = ["scalingpolicies", "hsp"])]
     Scalingpolicy,
-    /// Where the room of a CapacityBuffer is, and what keeps the rest from coming.
+    /// Nodes that hold the pods of a CapacityBuffer, and the reasons why the rest is missing.
     #[value(aliases = ["capacitybuffers", "cb"])]
     Capacitybuffer,
-    /// How a ProvisioningRequest stands, and what keeps its room from coming.
+    /// State of a ProvisioningRequest, and the reasons why its nodes are missing.
     #[value(aliases = ["provisioningrequests", "provreq", "provreqs"])]
     Provisioningrequest,
 }
@@ -89,7 +89,7 @@ impl Asked {
     /// does.
     ///
     /// # Errors
-    /// When there is no name, or two, or two namespaces that differ, or too many slashes; with how it is written.
+    /// If there is no name, or two, or two namespaces that differ, or too many slashes; with the right form.
     pub fn place(
         &self,
         name: Option<&str>,

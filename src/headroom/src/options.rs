@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 /// Options of `headroom run`.
 #[derive(Args, Clone, Debug)]
 pub struct RunOptions {
-    /// Where /metrics, /healthz and /readyz are served
+    /// Address and port of /metrics, /healthz and /readyz
     #[arg(
         long,
         default_value = "0.0.0.0:8080",
@@ -16,8 +16,8 @@ pub struct RunOptions {
     )]
     pub metrics_address: SocketAddr,
 
-    /// Where /debug/snapshot, the input of decisions, is served. On loopback only this machine is answered, which forwarded
-    /// ports count as; on another address, everybody who can reach it: names of all pods are in it
+    /// Address and port of /debug/snapshot, the input of decisions. On loopback only this machine is answered, which
+    /// forwarded ports count as; on another address, everybody who can reach it: names of all pods are in it
     #[arg(
         long,
         default_value = "127.0.0.1:8082",
@@ -63,7 +63,7 @@ pub struct RunOptions {
     #[arg(long, default_value = "headroom", value_name = "NAME")]
     pub lease_name: String,
 
-    /// How long others wait after this replica's last sign of life, in seconds
+    /// Time that other replicas wait after this replica's last renewal of the lease, in seconds
     #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=60))]
     pub lease_seconds: u64,
 
@@ -71,12 +71,12 @@ pub struct RunOptions {
     #[arg(long, default_value = "headroom", value_name = "NAME", env = "POD_NAME")]
     pub identity: String,
 
-    /// How log lines are written
+    /// Format of log lines
     #[arg(long, value_enum, default_value_t = LogFormat::Text, env = "HEADROOM_LOG_FORMAT")]
     pub log_format: LogFormat,
 }
 
-/// How log lines are written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.

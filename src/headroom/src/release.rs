@@ -16,7 +16,8 @@ use headroom_operator::actuate::layer::ClientKind;
 use headroom_operator::actuate::nodes::{ActionError, KubeActions, NodeActions, is_soft};
 use headroom_operator::controllers::leader;
 
-/// How long no replica leads after `--take-lease`: enough to delete them, short enough for one who changed their mind.
+/// Time for which no replica leads after `--take-lease`: enough to delete them, short enough for a user who changed
+/// their mind.
 const HOLD: Duration = Duration::from_secs(120);
 
 /// Options of `headroom release`.
@@ -41,7 +42,7 @@ const ATTEMPTS: u32 = 5;
 /// Unmarks every node that carries our annotation or our soft taint, and says how many there were.
 ///
 /// # Errors
-/// When the cluster cannot be reached, or a node stays marked after several attempts; the others are done all the same.
+/// If the cluster cannot be reached, or a node stays marked after several attempts; the others are done all the same.
 pub async fn release(options: ReleaseOptions) -> anyhow::Result<()> {
     let host = Host::machine();
     let guard = Guard::new(host.clone(), CrashPoint::none(), None);

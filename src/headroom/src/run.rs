@@ -38,7 +38,7 @@ use headroom_provider::kwok::{self, Kwok};
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
 /// # Errors
-/// When no cluster is named, an address cannot be used, or the lease was lost.
+/// If no cluster is configured, an address cannot be used, or the lease was lost.
 pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let host = Host::machine();
     let metrics = Arc::new(if options.cluster_autoscaler_metrics {
@@ -226,7 +226,7 @@ fn with_external_grpc(clouds: Clouds, _: &Arc<Host>, _: &Guard) -> Clouds {
 /// The cluster that KUBECONFIG, `~/.kube/config` or the pod's service account names.
 ///
 /// # Errors
-/// When none of them can be read.
+/// If none of them can be read.
 pub async fn cluster_config() -> anyhow::Result<Config> {
     let mut config = Config::infer()
         .await
@@ -239,7 +239,7 @@ pub async fn cluster_config() -> anyhow::Result<Config> {
 /// A client behind the guard.
 ///
 /// # Errors
-/// When the TLS settings of `config` make no sense.
+/// If the TLS settings of `config` are invalid.
 pub fn client(config: &Config, guard: &Guard, kind: ClientKind) -> anyhow::Result<Client> {
     let layer = GuardLayer::new(guard.clone(), kind);
     let builder = ClientBuilder::try_from(config.clone()).context("failed to set up the cluster's client")?;

@@ -1,4 +1,5 @@
-//! What scales workloads on a cluster that there is: its HPAs and ScalingPolicies, on the load that their status reports.
+//! Scalers of workloads in a snapshot of a cluster: its HPAs and ScalingPolicies, on the load that their status
+//! reports.
 //!
 //! A metric that pods share, each its part, is a load: what the status reports for each replica, times the replicas. One with a
 //! target of type Value is none, and is left out, as is what the status does not report. The simulation has no Deployments of a
@@ -27,7 +28,7 @@ pub(crate) struct Scalers {
     pub manifests: Vec<(Kind, Value)>,
     /// The workloads that they scale, each with what its pods have of a metric together, in thousandths of its unit.
     pub loads: Vec<(Target, Metric, i64)>,
-    /// What is left out, each a sentence without its stop.
+    /// Notes on the parts that are left out, each a sentence without its full stop.
     pub notes: Vec<String>,
 }
 
@@ -141,7 +142,7 @@ impl Chosen {
     }
 }
 
-/// What a metric measures, if the pods share it, each its part; else its name, and why it is left out.
+/// Returns the metric whose value the pods share; else its name, and why it is left out.
 fn shared(asked: &Value) -> Result<Metric, (String, &'static str)> {
     let Some(metric) = Metric::of(asked) else {
         let member = member(asked).unwrap_or(&Value::Null);
@@ -254,8 +255,8 @@ fn step_name(asked: &Value) -> Option<String> {
     serde_json::from_value::<MetricSpec>(in_v2).ok().as_ref().map(metric_name)
 }
 
-/// What a pod of a workload requests of a resource, in thousandths of its unit; `None` when it is not known or nothing, and
-/// for metrics that are no resource.
+/// Returns a pod's request for a resource, in thousandths of its unit; `None` when it is not known or nothing, and for
+/// metrics that are not a resource.
 fn request_milli(target: &Target, world: &WorldRecord, metric: &Metric) -> Option<i64> {
     let kind = match target.kind {
         Kind::StatefulSet => ControllerKind::StatefulSet,
@@ -272,8 +273,8 @@ fn request_milli(target: &Target, world: &WorldRecord, metric: &Metric) -> Optio
     Some(milli).filter(|milli| 0 < *milli)
 }
 
-/// What keeps the pods of a workload, by its kind and name: a StatefulSet, a ReplicaSet, or the largest ReplicaSet of a
-/// Deployment.
+/// Returns the object that keeps the pods of a workload, by its kind and name: a StatefulSet, a ReplicaSet, or the
+/// largest ReplicaSet of a Deployment.
 fn workload(
     (kind, name): (&str, &str),
     namespace: &str,

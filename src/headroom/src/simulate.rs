@@ -49,13 +49,13 @@ docs/scenarios.md describes scenario.yaml, what a snapshot leaves out, and the J
 
 /// Lines of figures that a run of any length comes to, about.
 const ROWS: i64 = 40;
-/// What `--every` may come to by itself, in seconds.
+/// Possible values of the default for `--every`, in seconds.
 const STEPS: [i64; 8] = [60, 120, 300, 600, 900, 1800, 3600, 21_600];
 
 /// Options of `headroom simulate`.
 #[derive(Args, Clone, Debug)]
 pub struct SimulateOptions {
-    /// What it begins with: a scenario, manifests or a snapshot
+    /// Start of the run: a scenario, manifests or a snapshot
     #[arg(value_name = "START")]
     start: PathBuf,
 
@@ -73,7 +73,7 @@ pub struct SimulateOptions {
     #[arg(long, value_name = "TIME", value_parser = length)]
     every: Option<SignedDuration>,
 
-    /// How the operator observes the cluster
+    /// Interface by which the operator observes the cluster
     #[arg(long, value_enum, default_value_t = PortKind::Typed)]
     port: PortKind,
 
@@ -97,7 +97,7 @@ pub struct SimulateOptions {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "hash"])]
     html: Option<PathBuf>,
 
-    /// What is printed
+    /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Form::Text, conflicts_with_all = ["trace", "hash", "status"])]
     output: Form,
 
@@ -113,7 +113,7 @@ pub struct SimulateOptions {
 /// Runs the scenario.
 ///
 /// # Errors
-/// When the scenario cannot be read; the words name the file, the field and the fix.
+/// If the scenario cannot be read; the message names the file, the field and the fix.
 pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
     // What cannot be read is said before anything runs.
@@ -159,7 +159,7 @@ fn settings(start: &Start, options: &SimulateOptions) -> Options {
     if options.rough { plain.rough(scenario) } else { plain }
 }
 
-/// What a run is held against: another start under the same changes, or the same under other pools and policies.
+/// Returns the start to compare with: another start under the same changes, or the same under other pools and policies.
 fn other(start: &Start, path: &Path, options: &SimulateOptions) -> anyhow::Result<Start> {
     if path.join("scenario.yaml").exists() {
         return Ok(options.what_if.changes().applied(&load(path, options)?)?);
@@ -285,7 +285,7 @@ fn usual_interval(duration: SignedDuration) -> SignedDuration {
 /// Reads a time of at least 1 s such as `90s`, `10m` or `1h`.
 ///
 /// # Errors
-/// What to write instead.
+/// A message with a valid form.
 pub fn length(words: &str) -> Result<SignedDuration, String> {
     let length: SignedDuration =
         words.parse().map_err(|_| "write a time such as 90s, 10m or 1h".to_owned())?;

@@ -37,7 +37,7 @@ pub const REPLAY_EXAMPLES: &str = "Examples:
 /// Options of `headroom snapshot`.
 #[derive(Args, Clone, Debug)]
 pub struct SnapshotOptions {
-    /// Where to write it: packed if the name ends in .gz, `-` for standard output
+    /// File to write: packed if the name ends in .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
 
@@ -69,7 +69,7 @@ pub struct ReplayOptions {
 /// Writes the snapshot of a live cluster.
 ///
 /// # Errors
-/// When the cluster cannot be read, or the file not written.
+/// If the cluster cannot be read, or the file not written.
 pub async fn snapshot(options: SnapshotOptions) -> anyhow::Result<()> {
     let mut case = gather::whole_case(&options.live).await?;
     for gap in &case.evidence.gaps {
@@ -128,7 +128,7 @@ fn code(salt: &str, name: &str) -> String {
 /// Prints the plan of a snapshot, and the last decision on each workload's replicas.
 ///
 /// # Errors
-/// When the file is no snapshot.
+/// If the file is not a snapshot.
 pub fn replay(options: &ReplayOptions) -> anyhow::Result<()> {
     let case = options.output.read(&options.file)?;
     let name = options.file.display();

@@ -1,4 +1,4 @@
-//! Where a command reads its case from: a snapshot file, or the cluster; and in what form it answers.
+//! Source of a command's case: a snapshot file, or the cluster; and the form of its output.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -19,7 +19,7 @@ use headroom_observe::host::files::Bounded;
 /// Largest snapshot that is read, unpacked: one of 450,000 pods takes less.
 const FILE_BYTES_MAX: u64 = 512 << 20;
 
-/// Where a case comes from.
+/// Source of a case.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Source {
     /// Read this snapshot instead of a cluster
@@ -31,7 +31,7 @@ pub struct Source {
     pub live: Live,
 }
 
-/// Which cluster is read.
+/// Cluster that is read.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Live {
     /// Context of the kubeconfig; the current one if not given
@@ -58,7 +58,7 @@ pub enum Form {
 /// `-o`.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct Output {
-    /// How the answer is written
+    /// Form of the output
     #[arg(short, long, value_enum, default_value_t = Form::Text, value_name = "FORM")]
     pub output: Form,
 }
@@ -67,7 +67,7 @@ impl Source {
     /// The case.
     ///
     /// # Errors
-    /// When the file, or the cluster, cannot be read; with what to do about it.
+    /// If the file, or the cluster, cannot be read; with advice.
     pub async fn case(&self, output: Output) -> anyhow::Result<Case> {
         match &self.snapshot {
             Some(file) => output.read(file),
@@ -88,7 +88,7 @@ impl Source {
 /// Reads a snapshot; `.gz` at the end of the name says that it is packed.
 ///
 /// # Errors
-/// When the file cannot be read, is larger than [`FILE_BYTES_MAX`] once unpacked, or is no snapshot.
+/// If the file cannot be read, is larger than [`FILE_BYTES_MAX`] once unpacked, or is not a snapshot.
 pub fn read(file: &Path) -> anyhow::Result<Case> {
     read_as(Form::Json, file)
 }
@@ -136,7 +136,7 @@ fn unpacked<'a>(file: &Path, content: impl Read + 'a) -> Box<dyn Read + 'a> {
 /// Writes a snapshot; `.gz` at the end of the name packs it, `-` is standard output.
 ///
 /// # Errors
-/// When the file cannot be written.
+/// If the file cannot be written.
 pub fn write(file: &Path, case: &Case) -> anyhow::Result<u64> {
     let text = case.render()?;
     if file == Path::new("-") {
@@ -172,7 +172,7 @@ impl Output {
     /// YAML have escapes of their own for that.
     ///
     /// # Errors
-    /// When the case cannot be written and read again, which every case can.
+    /// If the case cannot be written and read again, which every case can.
     pub fn shown(self, case: Case) -> anyhow::Result<Case> {
         match self.output {
             Form::Text => case.printable().context("failed to escape control characters"),
@@ -183,7 +183,7 @@ impl Output {
     /// Prints `value`, or `text` of it for people.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// If it cannot be written.
     pub fn print<T: Serialize>(self, value: &T, text: impl FnOnce() -> String) -> anyhow::Result<()> {
         let mut printed = self.written(value, text)?;
         if !printed.ends_with('\n') {
@@ -210,7 +210,7 @@ impl Output {
 /// they are escapes, and which is YAML too.
 ///
 /// # Errors
-/// When the value has no form in YAML.
+/// If the value has no form in YAML.
 pub fn yaml<T: Serialize>(value: &T) -> anyhow::Result<String> {
     let yaml = serde_saphyr::to_string(value).context("failed to write YAML")?;
     if yaml.chars().all(|character| character == '\n' || !printable::is_hidden(character)) {

@@ -22,8 +22,9 @@ pub fn start(format: LogFormat) {
     }
 }
 
-/// What is logged when `asked` is what `RUST_LOG` says. A level alone, such as `info`, is one for the operator's own logs; from
-/// `debug` on, and with a filter that names targets, exactly what is asked for is logged. What cannot be read counts as unset.
+/// Returns the log filter for the value of `RUST_LOG`. A level alone, such as `info`, is one for the operator's own
+/// logs; from `debug` on, and with a filter that names targets, exactly what is asked for is logged. An invalid value
+/// counts as unset.
 fn directives(asked: Option<&str>) -> String {
     let asked = asked.map(str::trim).filter(|asked| !asked.is_empty() && EnvFilter::try_new(asked).is_ok());
     match asked.unwrap_or("info") {
@@ -48,7 +49,7 @@ mod tests {
 
     use super::*;
 
-    /// Which of five log lines get through.
+    /// Returns which of five log lines are logged.
     fn logged(asked: Option<&str>) -> String {
         #[derive(Clone, Default)]
         struct Sink(Arc<Mutex<Vec<u8>>>);

@@ -1,4 +1,4 @@
-//! Where all text of the command line goes out: standard output and standard error, without control characters but line
+//! Output of all text of the command line: standard output and standard error, without control characters but line
 //! breaks and our own colours.
 
 #![allow(clippy::disallowed_methods, reason = "the one place that has the streams")]
@@ -50,7 +50,7 @@ pub fn coloured(text: &str) -> String {
 /// Writes text to standard output. A reader that has closed it, as `… | head` does, is no failure.
 ///
 /// # Errors
-/// When standard output cannot be written.
+/// If standard output cannot be written.
 pub fn print(text: &str) -> io::Result<()> {
     write(&mut io::stdout().lock(), &plain(text))
 }

@@ -1,4 +1,4 @@
-//! What a simulation begins with: a scenario, manifests alone, or a snapshot of a cluster; and what is to be otherwise in it.
+//! Start of a simulation: a scenario, manifests alone, or a snapshot of a cluster; and the changes to it.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,12 +19,12 @@ use headroom_simulator::initial_state;
 use headroom_simulator::scenario::{Scenario, read_manifests};
 use headroom_simulator::store::{Kind, ObjectKey};
 
-/// How long manifests and snapshots are run if nobody says.
+/// Default length of runs from manifests and snapshots.
 const LENGTH: SignedDuration = SignedDuration::from_hours(1);
 /// From a node's registration to Ready on a cluster that there is.
 const NODE_READY: SignedDuration = SignedDuration::from_secs(15);
 
-/// What is to be otherwise.
+/// Changes to the start.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct WhatIf {
     /// Put the objects of this file or folder in the place of those of the same name, or beside them; repeatable
@@ -44,10 +44,10 @@ pub(crate) struct WhatIf {
     zones_down: Vec<String>,
 }
 
-/// How a start that is no scenario is run.
+/// Length and join delay of a run that does not start from a scenario.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct Length {
-    /// How long it runs; 1h by default, or what the scenario says
+    /// Length of the run; 1h by default, or that of the scenario
     #[arg(long = "for", value_name = "TIME", value_parser = length)]
     duration: Option<SignedDuration>,
 
@@ -72,7 +72,7 @@ impl WhatIf {
 /// Reads a scenario's folder, manifests, or a snapshot, by what it is.
 ///
 /// # Errors
-/// When it is none of them, or cannot be used; the words name the file, the field and the fix.
+/// If it is none of them, or cannot be used; the message names the file, the field and the fix.
 pub(crate) fn start(path: &Path, length: &Length) -> anyhow::Result<Start> {
     let mut start = read(path, length)?;
     start.run_hpas();
@@ -254,7 +254,7 @@ mod tests {
         case(with("target", target), with("current", json!({"averageValue": "25"})))
     }
 
-    /// How many replicas it comes to at so many thousandths of the load.
+    /// Returns the number of replicas at so many thousandths of the load.
     fn replicas(case: &Case, load_milli: i64) -> i64 {
         let length = Length {
             duration: Some(SignedDuration::from_mins(20)),

@@ -36,7 +36,7 @@ mod tests {
         );
     }
 
-    /// What is alike in two runs: lines without the blanks at their ends.
+    /// Returns the parts that are equal in two runs: lines without the blanks at their ends.
     fn likeness(text: &str) -> Vec<&str> {
         text.lines().map(str::trim_end).collect()
     }

@@ -12,13 +12,13 @@ use headroom_api::common::{DURATION_PATTERN, QUANTITY_PATTERN};
 /// One field, as a row of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldDoc {
-    /// Where it is, such as `spec.scaleUp.backoff.initial`; `[]` stands for each item of a list.
+    /// Path of the field, such as `spec.scaleUp.backoff.initial`; `[]` stands for each item of a list.
     pub path: String,
-    /// What it holds, such as `duration` or `integer, 0 to 100`.
+    /// Type of the value, such as `duration` or `integer, 0 to 100`.
     pub type_: String,
     /// `required`, or the default as the description states it; empty in status.
     pub default: String,
-    /// What it does: the description without the default.
+    /// Effect: the description without the default.
     pub effect: String,
 }
 

@@ -58,7 +58,7 @@ fn every_rule_is_broken_by_a_bad_object() {
     }
 }
 
-/// What the rules of an object's definition say about it.
+/// Applies the rules of an object's definition to it.
 fn verdict(object: &Value, old: Option<&Value>) -> Result<(), String> {
     let definition =
         definitions().into_iter().find(|d| object["kind"] == d.spec.names.kind.as_str()).unwrap();

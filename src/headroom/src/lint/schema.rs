@@ -19,7 +19,7 @@ const MOVED: [(&str, &str); 2] = [
     ("spec.provider.kwok.failures", "spec.provider.kwok.simulation.failures"),
 ];
 
-/// What is wrong with an object of ours, each with its field.
+/// Returns the errors of an object of ours, each with its field.
 #[must_use]
 pub(super) fn check(object: &Value) -> Vec<String> {
     let kind = object["kind"].as_str().unwrap_or_default();

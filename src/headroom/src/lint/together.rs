@@ -1,5 +1,5 @@
-//! What no rule of one object sees: pools and pods that do not meet, sizes that flap, budgets that keep nodes for ever,
-//! two who scale one workload.
+//! Rules on several objects together: pools and pods that do not fit each other, sizes that flap, budgets that keep
+//! nodes for ever, two scalers of one workload.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ const THRESHOLD_MAX: u32 = 80;
 /// Kinds with a template of pods that can be scaled.
 const WORKLOADS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"];
 
-/// What is wrong between these manifests.
+/// Returns the findings on these manifests together.
 #[must_use]
 pub(super) fn check(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = meetings(manifests);
@@ -185,7 +185,7 @@ fn groups(pool: &Arc<str>, zones: &[Option<Arc<str>>]) -> Delta {
     Delta::ProviderObserved(pool.clone(), Known::Known { value, at: UnixTime(1_000_000_000) })
 }
 
-/// Why no pod at all can use the pool; `None` when one can, or nothing was asked of it.
+/// Returns why no pod at all can use the pool; `None` when one can, or nothing was asked of it.
 fn useless(plan: &Plan, pool: &str) -> Option<String> {
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
     for verdict in plan.reasons.pods.iter().filter(|verdict| verdict.skipped.is_none()) {
@@ -311,7 +311,7 @@ fn guards(budget: &Manifest, workload: &Manifest) -> bool {
         && wanted.iter().all(|(key, value)| labels[key] == *value)
 }
 
-/// How many replicas the workload has at least.
+/// Returns the minimum number of the workload's replicas.
 fn fewest(manifests: &[Manifest], workload: &Manifest) -> u64 {
     let scaled = manifests.iter().find(|one| target(one).is_some_and(|found| found == key(workload)));
     match scaled {
@@ -327,7 +327,7 @@ fn key(manifest: &Manifest) -> Key {
     (manifest.namespace().to_owned(), manifest.kind().to_owned(), manifest.name().to_owned())
 }
 
-/// What an HPA or a ScalingPolicy scales; `None` for others, and for a policy that adopts an HPA.
+/// Returns the target of an HPA or a ScalingPolicy; `None` for other kinds, and for a policy that adopts an HPA.
 fn target(manifest: &Manifest) -> Option<Key> {
     let spec = &manifest.object["spec"];
     let reference = match manifest.kind() {
@@ -339,7 +339,7 @@ fn target(manifest: &Manifest) -> Option<Key> {
     Some((manifest.namespace().to_owned(), text("kind")?, text("name")?))
 }
 
-/// Which of two that scale one workload acts.
+/// Returns which of two scalers of one workload acts.
 fn precedence(one: &Manifest, other: &Manifest) -> &'static str {
     match (one.kind() == "HorizontalPodAutoscaler", other.kind() == "HorizontalPodAutoscaler") {
         (false, false) => "the older acts, and the other is Stalled",

@@ -24,7 +24,7 @@ fn example_text() -> String {
     text
 }
 
-/// What is said when these bytes are read as a snapshot of this name.
+/// Returns the error for these bytes, read as a snapshot of this name.
 fn refused(name: &str, bytes: &[u8], bytes_max: u64) -> String {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
