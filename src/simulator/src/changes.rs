@@ -1,5 +1,5 @@
-//! What-if: a run with other pools and policies, other prices, more load, a zone less. It changes what a run begins with and
-//! runs nothing.
+//! Variants of a simulation (what-if): a run with other pools and policies, other prices, more load, a zone less. It
+//! changes the start of a run and runs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,7 +17,7 @@ use super::store::{Kind, ObjectKey, at, labels, number, object_at, text};
 /// Pods here belong to the cluster and not to its load.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// What a run begins with.
+/// Start of a run.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// Manifests and events.
@@ -28,7 +28,7 @@ pub struct Start {
     pub most: BTreeMap<(Kind, ObjectKey), i64>,
 }
 
-/// What is to be otherwise.
+/// Changes to the start.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     /// Files or folders of manifests, each of which replaces its namesake or is added.
@@ -49,9 +49,9 @@ pub enum Error {
     Option {
         /// As it was written.
         option: String,
-        /// What is wrong.
+        /// Description of the error.
         problem: String,
-        /// What to write instead.
+        /// Advice on a valid value.
         fix: String,
     },
     /// A file cannot be used.
@@ -77,7 +77,7 @@ impl Changes {
     /// The same start with these changes.
     ///
     /// # Errors
-    /// When an option names a pool or zone that is not there, or a file cannot be used.
+    /// If an option names a pool or zone that is not there, or a file cannot be used.
     pub fn applied(&self, start: &Start) -> Result<Start, Error> {
         let mut changed = start.clone();
         for path in &self.with {
@@ -124,7 +124,7 @@ impl Start {
     /// The same start under the pools and policies of `path` and no others.
     ///
     /// # Errors
-    /// When they cannot be read, or no NodePool is among them.
+    /// If they cannot be read, or no NodePool is among them.
     pub fn with_policies(&self, path: &Path) -> Result<Start, Error> {
         let mut scenario = self.scenario.with_policies(path)?;
         for (kind, object) in &mut scenario.manifests {

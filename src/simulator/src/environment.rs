@@ -17,7 +17,7 @@ use super::wire::{Audit, Caller};
 
 /// One life of a replica that is about to begin.
 pub struct LifeContext<'a> {
-    /// What all lives share.
+    /// State that all lives share.
     pub surroundings: &'a Surroundings,
     /// The replica and the number of its life.
     pub caller: Caller,
@@ -27,7 +27,7 @@ pub struct LifeContext<'a> {
     pub host: &'a Arc<Host>,
 }
 
-/// What runs beside the cluster and the operator of a run. Each method does nothing by default.
+/// Environment of a run beside the cluster and the operator. Each method does nothing by default.
 pub trait Environment: Send + Sync + fmt::Debug {
     /// The auditor of all calls, if there is one.
     fn audit(&self) -> Option<Box<dyn Audit>> {
@@ -66,7 +66,7 @@ pub trait Environment: Send + Sync + fmt::Debug {
         false
     }
 
-    /// What went wrong and how often, by its name; faults of requests are counted elsewhere.
+    /// Returns the number of faults, by name; faults of requests are counted elsewhere.
     fn faults(&self) -> BTreeMap<&'static str, u64> {
         BTreeMap::new()
     }

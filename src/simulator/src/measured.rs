@@ -21,7 +21,7 @@ use super::wire::ApiServer;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Answer, MetricsSource, Outage, Question, Why};
 
-/// How often usage is measured, and over how long. Source: metrics-server's --metric-resolution.
+/// Period in which usage is measured, and the span of a measurement. Source: metrics-server's --metric-resolution.
 const RESOLUTION: Seconds = Seconds(15);
 
 /// The metrics of the simulated cluster.
@@ -104,7 +104,8 @@ impl Measured {
         })
     }
 
-    /// What the workloads that carry a metric, at least one, come to; fails where none does, and while nothing is measured.
+    /// Calls `found` with the workloads that carry a metric, at least one; fails if none does, and while nothing is
+    /// measured.
     fn read<T>(
         &self,
         question: &Question,
@@ -127,7 +128,7 @@ impl Measured {
     }
 }
 
-/// Who serves metrics of pods and objects.
+/// API group of metrics of pods and objects.
 const CUSTOM: &str = "custom.metrics.k8s.io";
 
 fn question(source: &str, namespace: &str, metric: &Metric) -> Question {
@@ -138,7 +139,7 @@ fn sample(milli: i64, taken_at: Moment) -> Sample {
     Sample { value: Number::Quantity(Quantity::from_milli(milli)), at: Some(taken_at) }
 }
 
-/// When the newest sample of now was taken.
+/// Returns the time of the newest sample at `now`.
 fn taken_at(now: Timestamp) -> Moment {
     Moment::from(UnixTime(now.as_second().div_euclid(RESOLUTION.0) * RESOLUTION.0))
 }
@@ -159,12 +160,12 @@ fn running<'a>(store: &'a Store, kind: Kind, key: &ObjectKey) -> Vec<(&'a Object
     store.list(Kind::Pod, &in_namespace).filter(|(_, pod)| owned(pod, &owners) && runs(pod)).collect()
 }
 
-/// What each of so many pods has of a load, in thousandths, rounded down.
+/// Returns the share of each of so many pods in a load, in thousandths, rounded down.
 fn share(milli: i64, pods_count: usize) -> i64 {
     milli / i64::try_from(pods_count.max(1)).unwrap_or(i64::MAX)
 }
 
-/// What each pod uses of the resources that its workload carries; none where it carries no resource.
+/// Returns each pod's usage of the resources that its workload carries; none if it carries no resource.
 fn usage_of(pods: &[(&ObjectKey, &Arc<Value>)], carried: &Carried, taken_at: Moment) -> Vec<PodUsage> {
     let resources = carried.iter().filter_map(|(metric, milli)| Some((metric.resource()?, *milli)));
     let shares: Vec<(&'static str, i64)> =

@@ -50,11 +50,11 @@ pub struct Figures {
 /// One decision of the operator, as the pool's status has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecisionLine {
-    /// When it was taken.
+    /// Time at which it was taken.
     pub at: Timestamp,
     /// The pool.
     pub pool: String,
-    /// What.
+    /// Action.
     pub action: String,
     /// Nodes before and after, if it says.
     pub sizes: Option<(i64, i64)>,
@@ -305,7 +305,7 @@ impl DecisionLine {
 }
 
 impl Figures {
-    /// How the cluster stands now.
+    /// Returns the figures of the cluster's present state.
     #[must_use]
     pub fn of(cluster: &SimCluster) -> Figures {
         let row = cluster.statistics.now();

@@ -27,7 +27,7 @@ use headroom_provider::CloudProvider;
 use headroom_provider::kube_nodes::KubeNodes;
 use headroom_provider::kwok::Kwok;
 
-/// How the operator observes the simulated cluster. It writes through the wire client either way.
+/// Interface by which the operator observes the simulated cluster. It writes through the wire client either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub enum PortKind {
     /// Lists and watches through a real client and an in-memory API server, with everything that can go wrong there
@@ -53,7 +53,7 @@ impl PortKind {
 const LEASE: Duration = Duration::from_secs(10);
 const NAMESPACE: &str = "headroom-system";
 
-/// What every life of every replica shares.
+/// State that every life of every replica shares.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// The API server.
@@ -62,7 +62,7 @@ pub struct Surroundings {
     pub cluster: SharedCluster,
     /// The server's host, whose clock is the cloud's too.
     pub server_host: Arc<Host>,
-    /// How the operator observes.
+    /// Interface by which the operator observes.
     pub port: PortKind,
     /// No two wakings of the operator are closer than this.
     pub tick: Duration,
@@ -70,7 +70,7 @@ pub struct Surroundings {
     pub scales_workloads: bool,
     /// Shapes what the replicas draw.
     pub seed: u64,
-    /// What runs beside cluster and operator, if anything.
+    /// Environment beside cluster and operator, if any.
     pub environment: Option<Arc<dyn Environment>>,
 }
 
@@ -88,7 +88,7 @@ impl Drop for Life {
     }
 }
 
-/// Which life it was that ended by itself: of which replica, and its number.
+/// A life that ended by itself: its replica, and its number.
 pub type Ended = (usize, u64);
 
 impl Life {
@@ -167,12 +167,12 @@ impl Life {
         Life { host, health }
     }
 
-    /// Where it runs: to stop it as by SIGSTOP, or to set its clock off.
+    /// Returns the host of the life: to stop it as by SIGSTOP, or to set its clock off.
     pub fn host(&self) -> &Host {
         &self.host
     }
 
-    /// What its loops say of themselves.
+    /// Returns the state that its loops report of themselves.
     pub fn health(&self) -> &Health {
         &self.health
     }

@@ -23,22 +23,22 @@ use headroom_observe::host::Host;
 /// From the end of a replica's process to the start of the next one, as a kubelet would take.
 const RESTART_AFTER: SignedDuration = SignedDuration::from_secs(5);
 
-/// How much of the change log is kept where nobody watches: pages of a list are read within an instant.
+/// Age up to which entries of the change log are kept without watches: pages of a list are read within an instant.
 const TYPED_HISTORY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Who has put in what stood at the beginning.
+/// Author of the objects at the start.
 const SNAPSHOT: Author<'static> = Author::actor("snapshot");
 
-/// How a scenario is run.
+/// Options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// How the operator observes.
+    /// Interface by which the operator observes.
     pub port: PortKind,
     /// Shapes names, uids and faults.
     pub seed: u64,
     /// Replicas of the operator; at least 1.
     pub replicas_count: usize,
-    /// What goes wrong with requests.
+    /// Fault rates of requests.
     pub faults: FaultRates,
     /// Each life of a replica ends after a drawn number of effect points, at most this many; 0 for never.
     pub effects_per_life_max: u64,
@@ -46,7 +46,7 @@ pub struct Options {
     pub keep_trace: bool,
     /// From this time after the start on nothing goes wrong any more.
     pub calm_after: SignedDuration,
-    /// What runs beside cluster and operator: another cloud, trouble, an audit.
+    /// Environment beside cluster and operator: another cloud, faults, an audit.
     pub environment: Option<Arc<dyn Environment>>,
     /// Objects that stand when the run begins, as they are, owners before what they own.
     pub initial_state: Arc<Vec<(Kind, Value)>>,
@@ -87,20 +87,20 @@ impl Options {
     }
 }
 
-/// What the spectator of a run is shown after each step.
+/// State that the spectator of a run gets after each step.
 #[derive(Debug)]
 pub struct Scene<'a> {
     /// The time.
     pub now: Timestamp,
     /// The cluster after the step.
     pub cluster: &'a SimCluster,
-    /// What the scenario did in it.
+    /// Events of the scenario in it.
     pub happened: &'a [Happening],
     /// The operator's replicas, those that live.
     pub lives: &'a [Option<Life>],
 }
 
-/// What a run comes to.
+/// Result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// The figures.
@@ -113,18 +113,18 @@ pub struct Outcome {
     pub trace_count: u64,
     /// Requests that a fault struck.
     pub faults_count: u64,
-    /// What went wrong and how often, by its name.
+    /// Number of faults, by name.
     pub faults: BTreeMap<&'static str, u64>,
     /// Lives of replicas that ended before the run did.
     pub deaths_count: u64,
-    /// When the run ended: at the scenario's end, or earlier when its environment had seen enough.
+    /// Time at which the run ended: at the scenario's end, or earlier when its environment had seen enough.
     pub ended_at: Timestamp,
 }
 
 /// Runs the scenario; `spectate` is shown every step.
 ///
 /// # Errors
-/// When the runtime cannot be built.
+/// If the runtime cannot be built.
 pub fn run(
     scenario: &Scenario,
     options: &Options,
@@ -355,7 +355,7 @@ impl Stage {
         self.births.push_back((at, replica));
     }
 
-    /// When something is due without anybody's change; never the past, and at most the end.
+    /// Returns when the next event is due without anybody's change; never the past, and at most the end.
     fn next_at(&self, now: Timestamp) -> Instant {
         let calm = (!self.calm).then_some(self.calm_from);
         let cluster = self.around.cluster.lock().next_event_at(now);

@@ -23,7 +23,7 @@ const SAMPLES: i64 = 480;
 /// Decisions and events kept; what a page of any use can show.
 const MARKS_MAX: usize = 20_000;
 
-/// What is written down so far.
+/// Record of the run so far.
 #[derive(Debug)]
 pub struct RunRecord {
     name: String,
@@ -75,7 +75,7 @@ struct PodSums {
     demand_cpu: i64,
 }
 
-/// What one pod adds to the sums.
+/// Contribution of one pod to the sums.
 struct PodShare {
     sums: PodSums,
     runs: bool,

@@ -82,7 +82,7 @@ fn with_cloud_model(
     }
 }
 
-/// How many nodes of the increase are not there yet: those that are cannot fail any more.
+/// Returns how many nodes of the increase are missing: the others cannot fail any more.
 fn missing(request: &Increase) -> usize {
     request.node_names().iter().filter(|name| !request.known.contains(*name)).count()
 }

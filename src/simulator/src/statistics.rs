@@ -30,7 +30,7 @@ pub struct Minute {
     pub allocatable_cpu_milli: i64,
 }
 
-/// What a run comes to.
+/// Summary of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// Pods that came to run.

@@ -54,9 +54,9 @@ impl fmt::Display for StableHash {
 pub struct Line {
     /// Time.
     pub at: Timestamp,
-    /// Who.
+    /// Author of the request.
     pub actor: String,
-    /// What was done.
+    /// Verb of the request.
     pub verb: &'static str,
     /// To what: plural and key.
     pub object: String,

@@ -27,7 +27,7 @@ use headroom_observe::{Feed, KubeFeed, PartialObject, PolicyChange, Port, Watch,
 
 /// A quiet store is looked at this often, so that the view does not seem old.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
-/// How often a silent feed looks whether it may speak again.
+/// Period in which a silent feed checks whether it may continue.
 const SILENCE_STEP: Duration = Duration::from_millis(500);
 
 /// A feed that wakes its loop at most once a tick.
@@ -106,7 +106,7 @@ pub fn start_behind(server: ApiServer, host: &Arc<Host>, with_workloads: bool) -
     feed
 }
 
-/// Where the objects of one kind go in.
+/// Destination of the objects of one kind.
 trait Intake: Send {
     fn applied(&self, object: &Value);
     fn gone(&self, object: &Value);

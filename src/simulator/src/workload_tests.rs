@@ -1,4 +1,4 @@
-//! What the loop of workloads makes of its own bugs, on the simulated cluster.
+//! Behavior of the workload loop on its own bugs, on the simulated cluster.
 
 use jiff::SignedDuration;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! What the cloud does to us at the moment: slow joins, failing launches, zones that are out. It changes no object.
+//! Present faults of the cloud: slow joins, failing launches, zones that are out. It changes no object.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl CloudModel {
         }
     }
 
-    /// What a launch for this pool in this zone fails with now, if it does.
+    /// Returns the failure of a launch for this pool in this zone at present; `None` if it succeeds.
     pub fn launch_failure(&self, pool: &str, zone: &str, now: Timestamp) -> Option<FailureClass> {
         let hits =
             |wanted: &Option<String>, value: &str| wanted.as_ref().is_none_or(|wanted| wanted == value);
@@ -68,7 +68,7 @@ impl CloudModel {
         self.outages.get(zone).is_some_and(|until| now < *until)
     }
 
-    /// When the next outage ends.
+    /// Returns when the next outage ends.
     pub fn next_change_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.outages.values().copied().filter(|until| now < *until).min()
     }

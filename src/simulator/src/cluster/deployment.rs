@@ -26,7 +26,7 @@ struct Set {
     available: i64,
 }
 
-/// What is kept of deployments from one look to the next.
+/// State of deployments between two steps.
 #[derive(Debug, Default)]
 pub(super) struct Deployments {
     /// The hash of each one's template, until its spec changes.

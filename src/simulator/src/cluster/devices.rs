@@ -1,7 +1,7 @@
 //! Dynamic resource allocation: drivers that publish slices on nodes, claims made of templates, and what claims hold.
 //!
-//! Which devices a claim gets is the answer of the allocator that the golden vectors of kube-scheduler prove; everything around
-//! it is the cluster's own.
+//! The devices of a claim come from the allocator that the golden vectors of kube-scheduler prove; everything around it
+//! is the cluster's own.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -225,7 +225,7 @@ pub(super) fn make_claims(store: &mut Store, pod: &ObjectKey, shape: &PodShape) 
     }
 }
 
-/// What the cluster offers and what is held, read once for a pod.
+/// Devices that the cluster offers and devices in use, read once for a pod.
 struct Offered {
     slices: Vec<Slice>,
     classes: BTreeMap<Arc<str>, Class>,

@@ -1,4 +1,5 @@
-//! What a pod asks of a node and what a node offers, each parsed once; it keeps no state and shares no code with the operator.
+//! Requirements of a pod and properties of a node, each parsed once; it keeps no state and shares no code with the
+//! operator.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,7 +79,7 @@ pub struct PodShape {
     tolerations: Vec<Toleration>,
     /// The one node that a DaemonSet's pod is for.
     pub pinned: Option<Arc<str>>,
-    /// What it asks of the pods around it.
+    /// Requirements on the pods around it.
     pub(crate) neighbours: Neighbours,
     /// Names of the claims that it mounts.
     pub(crate) claims: Vec<Arc<str>>,
@@ -359,7 +360,7 @@ struct Taint {
     effect: String,
 }
 
-/// What a node offers.
+/// Properties of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeShape {
     /// Its name.
@@ -368,7 +369,7 @@ pub struct NodeShape {
     pub labels: BTreeMap<String, String>,
     taints: Vec<Taint>,
     unschedulable: bool,
-    /// What pods may ask for.
+    /// Amounts that pods can use.
     pub allocatable: Amounts,
 }
 

@@ -7,9 +7,10 @@ use serde_json::{Value, json};
 use super::{Load, Metric, quantity};
 use crate::store::{Author, Kind, ObjectKey, Part, Store, at, number, object_at, seconds, text};
 
-/// How often it looks at each HPA. Source: --horizontal-pod-autoscaler-sync-period.
+/// Period in which it evaluates each HPA. Source: --horizontal-pod-autoscaler-sync-period.
 const PERIOD: SignedDuration = SignedDuration::from_secs(15);
-/// How far the load may be off its target before a size changes, in percent. Source: --horizontal-pod-autoscaler-tolerance.
+/// Deviation of the load from its target up to which the size is kept, in percent. Source:
+/// --horizontal-pod-autoscaler-tolerance.
 const TOLERANCE_PERCENT: i64 = 10;
 const ME: Author<'static> = Author::manager("hpa-controller", "kube-controller-manager");
 
@@ -79,7 +80,8 @@ fn is_deployment(reference: &Value) -> bool {
     text(reference, &["kind"]) == Some("Deployment")
 }
 
-/// What one replica is to use, in thousandths of a CPU times a hundred; none without a target for the CPU's utilization.
+/// Returns the target of one replica, in thousandths of a CPU times a hundred; `None` without a target for the CPU's
+/// utilization.
 fn target_milli(hpa: &Value, deployment: &Value) -> Option<i64> {
     let metrics = at(hpa, &["spec", "metrics"])?.as_array()?;
     let percent = metrics.iter().find_map(|one| {

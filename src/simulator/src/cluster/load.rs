@@ -1,4 +1,4 @@
-//! What the workloads have to carry, and whether anybody measures it. Scenario events change it; it changes no object.
+//! Load of the workloads, and the state of its measurement. Scenario events change it; it changes no object.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use super::metric::Metric;
 use crate::store::{Kind, ObjectKey};
 
-/// How much of each metric a workload carries, in thousandths of the metric's unit: of a CPU, of a byte of memory, of
-/// whatever another one counts. Its running pods have it together, however many they are.
+/// Load of a workload by metric, in thousandths of the metric's unit: of a CPU, of a byte of memory, of whatever
+/// another one counts. Its running pods have it together, however many they are.
 pub type Carried = BTreeMap<Metric, i64>;
 
 /// The load on the cluster's workloads.

@@ -1,4 +1,4 @@
-//! What of a workload's load is measured, in the words of autoscaling/v2; it knows no amounts.
+//! Metrics of a workload's load, with the field names of autoscaling/v2; it knows no amounts.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::store::{at, text};
 
-/// What is measured of a load. Two are equal if their names and selectors are, as they are written.
+/// Metric of a load. Two are equal if their names and selectors are, as they are written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Metric {
     /// CPU of the pods.
@@ -25,14 +25,14 @@ pub enum Metric {
     Prometheus {
         /// Name of the server.
         source: String,
-        /// What it is asked.
+        /// Text of the query.
         query: String,
     },
 }
 
 impl Metric {
-    /// What an entry of `spec.metrics` or `status.currentMetrics` is about; its target and values are not looked at. `None`
-    /// for a resource other than CPU and memory, for one of a single container, and for what cannot be read.
+    /// Reads the metric of an entry of `spec.metrics` or `status.currentMetrics`; its target and values are ignored.
+    /// `None` for a resource other than CPU and memory, for one of a single container, and for what cannot be read.
     #[must_use]
     pub fn of(entry: &Value) -> Option<Metric> {
         let member = member(entry)?;

@@ -68,7 +68,8 @@ pub struct Timings {
     pub pod_start: SignedDuration,
     /// From a node's end to the deletion of the pods on it. Source: podgc quarantineTime.
     pub homeless_pods: SignedDuration,
-    /// How much of the change log is kept for watches. Source: etcd's compaction interval of the API server.
+    /// Age up to which entries of the change log are kept for watches. Source: etcd's compaction interval of the API
+    /// server.
     pub history: SignedDuration,
 }
 
@@ -108,11 +109,11 @@ pub struct SimCluster {
     kubelet: Kubelet,
     zones: ZoneWatch,
     hpas: HpaController,
-    /// What the cloud does to us; scenario events and fault drivers change it.
+    /// Faults of the cloud; scenario events and fault drivers change them.
     pub cloud_model: CloudModel,
-    /// What the workloads have to carry; scenario events change it.
+    /// Load of the workloads; scenario events change it.
     pub load: Load,
-    /// What happened so far, as figures.
+    /// Statistics so far.
     pub statistics: Statistics,
 }
 
@@ -183,7 +184,7 @@ impl SimCluster {
         });
     }
 
-    /// When something is due next without anybody's change; `None` when the cluster is at rest.
+    /// Returns when the next event is due without anybody's change; `None` when the cluster is at rest.
     pub fn next_event_at(&self, now: Timestamp) -> Option<Timestamp> {
         let due = [
             self.workloads.next_at(),

@@ -1,5 +1,5 @@
-//! What a pod asks of the pods around it: affinity, anti-affinity and spread, as the scheduler filters nodes by them. It
-//! shares no code with the operator, so that what both get wrong shows.
+//! Requirements of a pod on the pods around it: affinity, anti-affinity and spread, as the scheduler filters nodes by
+//! them. It shares no code with the operator, so that an error in one of them shows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -20,7 +20,7 @@ pub(crate) enum Phase {
     Failed,
 }
 
-/// What the actors need of a pod, parsed once a change.
+/// Fields of a pod that the actors need, parsed once a change.
 #[derive(Debug, Clone)]
 pub(crate) struct PodFacts {
     pub(crate) uid: Arc<str>,
@@ -87,7 +87,7 @@ struct ControllerPods {
     pods: BTreeMap<ObjectKey, Arc<PodFacts>>,
     active_count: usize,
     ready_count: usize,
-    /// How many of the active ones each node has, by its number; no zeros.
+    /// Number of active ones on each node, by its number; no zeros.
     crowds: FxHashMap<u32, usize>,
 }
 
@@ -137,7 +137,7 @@ impl Pods {
             .map_or((0, 0), |controller_pods| (controller_pods.active_count, controller_pods.ready_count))
     }
 
-    /// How many active pods of a controller each node has, by its number; a node without any is not named.
+    /// Returns the number of a controller's active pods on each node, by its number; a node without any is left out.
     pub(crate) fn crowds(&self, uid: &str) -> Option<&FxHashMap<u32, usize>> {
         Some(&self.by_owner.get(uid)?.crowds)
     }

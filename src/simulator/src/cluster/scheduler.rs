@@ -17,7 +17,7 @@ use crate::store::{Author, Kind, ObjectKey, Store, set_condition};
 
 const ME: Author<'static> = Author::actor("scheduler");
 
-/// What decides between nodes, the highest first: soft taints, then the free share.
+/// Score of a node, the highest first: soft taints, then the free share.
 type Score = (Reverse<usize>, i64);
 
 /// Highest priority, then oldest, then name.
@@ -207,7 +207,7 @@ impl Scheduler {
         self.volumes_changed = true;
     }
 
-    /// Where the claims of a pod let it run; `None` when it mounts none.
+    /// Returns the nodes on which the claims of a pod let it run; `None` when it mounts none.
     fn reach(
         &self,
         store: &mut Store,

@@ -31,12 +31,12 @@ pub(super) struct Volumes {
     changed: bool,
 }
 
-/// Where the claims of a pod let it run.
+/// Nodes on which the claims of a pod let it run.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Reach {
     /// Of each set of terms one must hold.
     places: Vec<Vec<Term>>,
-    /// Where volumes can be had that wait for the pod.
+    /// Nodes on which volumes that wait for the pod can be had.
     waiting: Vec<Waiting>,
     /// Zones and regions of volumes; a node that is nowhere is everywhere.
     zones: Vec<Term>,
@@ -46,14 +46,14 @@ pub(super) struct Reach {
     pub(super) devices: Option<Found>,
 }
 
-/// Where a claim without a volume can get one.
+/// Nodes on which a claim without a volume can get one.
 #[derive(Debug, Clone, Default)]
 struct Waiting {
     /// Nodes of free volumes; one of these is enough.
     free: Vec<Term>,
-    /// Where one can be made; `None` is everywhere.
+    /// Topologies in which one can be made; `None` is everywhere.
     topologies: Option<Vec<Term>>,
-    /// Where its driver has reported free capacity; `None` is everywhere.
+    /// Topologies in which its driver has reported free capacity; `None` is everywhere.
     rooms: Option<Vec<Term>>,
 }
 
@@ -130,7 +130,8 @@ impl Reach {
     }
 }
 
-/// Where a pod may run for its claims; why it may run nowhere, otherwise. `others` are the pods that have nodes.
+/// Returns the nodes on which a pod may run for its claims; an error if there is none. `others` are the pods that have
+/// nodes.
 ///
 /// Source: kube-scheduler, volumebinding/binder.go, volumerestrictions, nodevolumelimits.
 pub(super) fn reach<'a>(
@@ -174,7 +175,7 @@ pub(super) fn reach<'a>(
     Ok(reach)
 }
 
-/// Where a claim without a volume can get one; `None` is everywhere.
+/// Returns the nodes on which a claim without a volume can get one; `None` is everywhere.
 fn where_made(store: &Store, claim: &Value) -> Result<Option<Waiting>, Misfit> {
     const TOO_EARLY: Misfit = "pod has unbound immediate PersistentVolumeClaims";
     let class = class_of(store, claim).ok_or(TOO_EARLY)?;
@@ -387,7 +388,7 @@ fn bind(store: &mut Store, claim: &ObjectKey, volume: &Arc<str>) {
     });
 }
 
-/// What the drivers attach for a pod: its volumes by their own names, and those to be made by their claims.
+/// Returns the attachments of a pod by driver: its volumes by their own names, and those to be made by their claims.
 fn attachments(store: &Store, pod: &ObjectKey, shape: &PodShape) -> BTreeSet<Attachment> {
     let attachment = |name: Arc<str>| -> Option<Attachment> {
         let claim = store.find(Kind::PersistentVolumeClaim, &ObjectKey::new(&pod.namespace, &name))?;

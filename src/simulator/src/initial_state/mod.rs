@@ -1,9 +1,9 @@
-//! What stands when a run begins on a cluster that there is: the input of a decision, written out as the objects that it
-//! was read from. It decides nothing.
+//! Converts a snapshot into the objects a simulation starts from: the input of a decision, written out as the objects
+//! that it was read from. It decides nothing.
 //!
-//! What a snapshot does not hold is left out or assumed, and said in a note: images and commands, Deployments (their
-//! ReplicaSets keep the pods), HPAs and ScalingPolicies (`cli/scalers` adds them), what a PodDisruptionBudget asks for
-//! beyond what it allows now, how long Jobs run.
+//! Parts that a snapshot does not hold are left out or assumed, with a note: images and commands, Deployments (their
+//! ReplicaSets keep the pods), HPAs and ScalingPolicies (`cli/scalers` adds them), requirements of a
+//! PodDisruptionBudget beyond the disruptions it allows now, the duration of Jobs.
 
 mod buffers;
 mod devices;
@@ -43,7 +43,7 @@ pub struct InitialState {
     pub objects: Vec<(Kind, Value)>,
     /// NodePools and the ClusterScalingPolicy, to be applied as anybody's manifests.
     pub policies: Vec<(Kind, Value)>,
-    /// What is left out or assumed, each a sentence without its stop.
+    /// Notes on the parts that are left out or assumed, each a sentence without its full stop.
     pub notes: Vec<String>,
 }
 

@@ -140,7 +140,8 @@ pub(super) fn pods(
     Ok(())
 }
 
-/// Who owns a pod. An owner that is not there any more is left out: its pods would be taken for garbage.
+/// Returns the owner reference of a pod. An owner that no longer exists is left out: the garbage collector would delete
+/// its pods.
 fn reference(owner: &Owner, seen: Option<&OwnerSeen>, nodes: &BTreeSet<&Arc<str>>) -> Option<Value> {
     let (version, kind) = match seen {
         Some(seen) => (seen.kind.api_version(), seen.kind.info().kind.to_owned()),

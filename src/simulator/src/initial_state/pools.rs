@@ -155,7 +155,8 @@ fn requests(settings: &RequestSettings) -> Value {
     })
 }
 
-/// What a new node offers: what the pool declares, else what its first ready node shows, else what its cloud says.
+/// Returns the template of a new node: the one that the pool declares, else that of its first ready node, else that of
+/// its cloud.
 fn shape(pool: &Pool, snapshot: &Snapshot) -> Option<NodeTemplate> {
     if let Some(template) = &pool.template {
         return Some(template.clone());
@@ -198,7 +199,7 @@ fn own_labels(labels: &Labels) -> Labels {
     labels.iter().filter(|(key, _)| own(key)).collect()
 }
 
-/// What pods cannot have of the machine.
+/// Returns the amounts of the machine that pods cannot use.
 fn reserved(shape: &NodeTemplate) -> Resources {
     let (whole, offered) = (&shape.capacity, &shape.allocatable);
     let less = |whole: i64, offered: i64| whole.saturating_sub(offered).max(0);

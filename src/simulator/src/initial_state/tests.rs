@@ -1,4 +1,4 @@
-//! What is written out is read again as what it was.
+//! Objects that are written out are read again as the same snapshot.
 
 use std::sync::Arc;
 

@@ -155,7 +155,7 @@ fn claim(claim: &VolumeClaim) -> Value {
     object
 }
 
-/// What a claim asks for, as its spec.
+/// Converts the requirements of a claim to its spec.
 pub(super) fn claim_spec(spec: &ClaimSpec) -> Value {
     let mut object = pruned(json!({
         "accessModes": modes(spec.access),

@@ -73,7 +73,7 @@ pub enum Action {
 pub struct Event {
     /// From the start.
     pub after: SignedDuration,
-    /// What happens.
+    /// Action of the event.
     pub action: Action,
 }
 
@@ -138,7 +138,7 @@ pub(super) fn read(
     Ok(unrolled)
 }
 
-/// When an event happens: once, or every so often until its end (the scenario's by default), the end included.
+/// Returns the times of an event: once, or periodically until its end (the scenario's by default), the end included.
 fn times(event: &Field<'_>, duration: SignedDuration) -> Result<Vec<SignedDuration>, FieldError> {
     let at = event.optional("at").map_or(Ok(SignedDuration::ZERO), |field| field.duration())?;
     let until = event.optional("until");

@@ -71,7 +71,7 @@ fn checked(mut document: Value) -> Result<(Kind, Value), FieldError> {
     Ok((kind, document))
 }
 
-/// What the CRDs and the operator would say to a NodePool or a ClusterScalingPolicy; the first complaint.
+/// Validates a NodePool or a ClusterScalingPolicy as the CRDs and the operator would; returns the first error.
 fn check_own_kinds(kind: Kind, document: &Value) -> Result<(), FieldError> {
     let shape = |cause: serde_json::Error| FieldError {
         path: "spec".to_owned(),

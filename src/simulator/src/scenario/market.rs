@@ -1,4 +1,5 @@
-//! What the market does in a scenario: spot nodes that are taken back, and prices that change; it decides nothing for the operator.
+//! Market events of a scenario: spot nodes that are taken back, and prices that change; it decides nothing for the
+//! operator.
 
 use headroom_core::world::node::{POOL_LABEL, ZONE_LABEL};
 use jiff::SignedDuration;
@@ -20,17 +21,17 @@ const NOTICE_DEFAULT: SignedDuration = SignedDuration::from_mins(2);
 /// Nodes of a pool that the cloud takes back.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpotInterruption {
-    /// Whose nodes.
+    /// Pool of the nodes.
     pub pool: String,
     /// In this zone only; `None` is every zone.
     pub zone: Option<String>,
-    /// How many of those that are there when it begins.
+    /// Share of the nodes that exist when it begins.
     pub share: Share,
     /// From the warning to the end of the instance.
     pub notice: SignedDuration,
 }
 
-/// How many of the nodes there are.
+/// Share of the existing nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
     /// So many, or all if there are fewer.

@@ -57,7 +57,7 @@ pub enum Error {
     /// A file or folder cannot be read.
     #[error("failed to read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
         /// Reason.
         source: std::io::Error,
@@ -65,9 +65,9 @@ pub enum Error {
     /// A file is no YAML.
     #[error("failed to parse {}: {message}", path.display())]
     Yaml {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Where and why.
+        /// Position and description of the error.
         message: String,
     },
     /// A field is wrong.
@@ -75,7 +75,7 @@ pub enum Error {
     Field {
         /// In which file.
         path: PathBuf,
-        /// What is wrong and how to mend it.
+        /// Description of the error, and how to fix it.
         error: FieldError,
     },
 }
@@ -95,11 +95,11 @@ pub struct Scenario {
     pub tick: SignedDuration,
     /// Shapes names, uids and faults.
     pub seed: u64,
-    /// How fast the cluster is.
+    /// Delays of the cluster's components.
     pub timings: Timings,
-    /// What is there at the beginning, in the order of the files.
+    /// Objects at the start, in the order of the files.
     pub manifests: Vec<(Kind, Value)>,
-    /// What happens, by its time from the start.
+    /// Events, by their time from the start.
     pub events: Vec<Event>,
 }
 
@@ -189,7 +189,7 @@ impl Scenario {
     /// The same events and workloads under the pools and policies of `path`, a folder of manifests or one file.
     ///
     /// # Errors
-    /// When they cannot be read, or no NodePool is among them.
+    /// If they cannot be read, or no NodePool is among them.
     pub fn with_policies(&self, path: &Path) -> Result<Scenario, Error> {
         const POLICIES: [Kind; 3] = [Kind::NodePool, Kind::ClusterScalingPolicy, Kind::ScalingPolicy];
         let read = read_manifests(path)?;
@@ -212,7 +212,7 @@ impl Scenario {
 /// The manifests of a file, or of a folder without those of its sub-folders.
 ///
 /// # Errors
-/// When they cannot be read, or one of them is of a kind that is not simulated or breaks its rules.
+/// If they cannot be read, or one of them is of a kind that is not simulated or breaks its rules.
 pub fn read_manifests(path: &Path) -> Result<Vec<(Kind, Value)>, Error> {
     if path.is_dir() { manifests::read_folder(path, &[]) } else { manifests::read_all(path) }
 }

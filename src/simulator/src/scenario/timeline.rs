@@ -12,7 +12,7 @@ const ME: Author<'static> = Author::actor("scenario");
 /// the larger part of each object, copied with every version of it.
 const OWNING: Author<'static> = Author::manager("scenario", "scenario");
 
-/// What the runner of a scenario has to know of.
+/// Event for the runner of a scenario.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Happening {
     /// A line for the report.

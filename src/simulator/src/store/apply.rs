@@ -123,7 +123,7 @@ fn stays(before: &Value, after: &Value, changed: &BTreeSet<Path>, manager: &str,
     changed.iter().all(|path| has(row, path) == Some(true) && !of_others(path))
 }
 
-/// What of a body counts: no identity, no server stamps, and only the part that the endpoint writes.
+/// Returns the part of a body that counts: no identity, no server stamps, and only the part that the endpoint writes.
 fn relevant(config: &Value, part: Part, has_status: bool) -> Value {
     let mut config = config.clone();
     match part {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::object::text;
 
-/// What the server knows about a kind.
+/// Properties of a kind on the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct KindInfo {
     /// API group; empty for core.

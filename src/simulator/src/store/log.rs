@@ -13,7 +13,7 @@ use super::{ApiError, Kind, ObjectKey};
 pub struct Entry {
     /// The resource version that the change made.
     pub revision: u64,
-    /// When it was committed.
+    /// Time at which it was committed.
     pub at: Timestamp,
     /// The kind of the object.
     pub kind: Kind,

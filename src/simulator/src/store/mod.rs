@@ -161,7 +161,7 @@ impl Store {
         Ok(objects)
     }
 
-    /// What changed after `revision`, oldest first; 410 when that has been compacted away.
+    /// Returns the changes after `revision`, oldest first; 410 when that has been compacted away.
     pub fn entries_after(&self, revision: u64) -> Result<impl Iterator<Item = &Entry>, ApiError> {
         self.log.after(revision)
     }

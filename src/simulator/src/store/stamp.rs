@@ -1,4 +1,4 @@
-//! What only the server writes or decides of an object's metadata: stamps, names, generations, the end of a deletion.
+//! Metadata of an object that only the server writes or decides: stamps, names, generations, the end of a deletion.
 
 use serde_json::Value;
 

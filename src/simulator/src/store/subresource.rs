@@ -8,14 +8,14 @@ use super::object::{at, condition, number, object_at, seconds, set_condition, te
 use super::write::check_preconditions;
 use super::{ApiError, Author, DeleteOptions, Filter, Kind, LabelSelector, ObjectKey, Part, Store};
 
-/// What became of an eviction that was not refused.
+/// Result of an eviction that was not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Eviction {
     /// The pod is gone, or goes after its grace.
     Evicted,
 }
 
-/// How many disrupted pods a budget remembers before it refuses.
+/// Maximum number of disrupted pods that a budget remembers before it refuses.
 ///
 /// Source: pkg/registry/core/pod/storage/eviction.go MaxDisruptedPodSize.
 const DISRUPTED_PODS_MAX: usize = 2000;

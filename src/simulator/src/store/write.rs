@@ -12,7 +12,7 @@ use super::stamp::{
 };
 use super::{ApiError, Kind, ObjectKey, Patch, Store, admission, apply};
 
-/// Who writes: `actor` for the trace, `field_manager` for `managedFields`.
+/// Author of a write: `actor` for the trace, `field_manager` for `managedFields`.
 ///
 /// The cluster's own actors leave the field manager out, which leaves `managedFields` as they are.
 #[derive(Debug, Clone, Copy)]
@@ -35,7 +35,7 @@ impl<'a> Author<'a> {
     }
 }
 
-/// Which endpoint a write goes through.
+/// Endpoint of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The object itself; its status stays as it was where the kind has a status subresource.

@@ -11,7 +11,7 @@ use super::request::{Path, Target};
 use crate::cluster::{Load, SimCluster};
 use crate::store::{Kind, ObjectKey, Store, text};
 
-/// Which life of which replica calls.
+/// Caller of a request: a life of a replica.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Caller {
     /// The replica.
@@ -35,9 +35,9 @@ pub struct Call {
     pub subresource: String,
     /// The body; null when there is none.
     pub body: Value,
-    /// When the call came in.
+    /// Time at which the call came in.
     pub arrived_at: Timestamp,
-    /// When it is done.
+    /// Time at which it is carried out.
     pub now: Timestamp,
 }
 

@@ -1,4 +1,4 @@
-//! What goes wrong with which request: scripted faults first, then rates drawn from one seed; it touches no store.
+//! Faults of requests: scripted faults first, then rates drawn from one seed; it touches no store.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::store::ApiError;
 
-/// What happens to one request.
+/// Fault of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Nothing.
@@ -73,7 +73,7 @@ impl RequestLine {
     }
 }
 
-/// How often each fault strikes, in requests of 10,000; zero by default.
+/// Rate of each fault, in requests of 10,000; zero by default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FaultRates {
     /// 500, 503 or 429.
@@ -92,7 +92,7 @@ pub struct FaultRates {
     /// server answers so; views are shown older ones all the same, and must recover. The last look before an effect is
     /// not: no client can look any harder, and it cannot spare what it is not shown.
     pub old_list: u32,
-    /// How far back an old list goes.
+    /// Maximum age of an old list, in revisions.
     pub old_list_revisions_max: u64,
 }
 

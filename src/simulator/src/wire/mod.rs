@@ -32,7 +32,7 @@ use super::cluster::SimCluster;
 use super::store::SharedStore;
 use headroom_observe::host::Host;
 
-/// What the server streams: one frame for an answer, many for a watch.
+/// Body of an answer: one frame for an answer, many for a watch.
 pub type ReplyBody = StreamBody<BoxStream<'static, Result<Frame<Bytes>, io::Error>>>;
 
 /// The in-memory API server as one client sees it; clones share store and faults.
@@ -71,7 +71,7 @@ impl ApiServer {
         ApiServer { caller: Some(caller), ..self.clone() }
     }
 
-    /// What lies between the replicas and the server.
+    /// Returns the network between the replicas and the server.
     pub fn network(&self) -> &Arc<Network> {
         &self.network
     }

@@ -1,4 +1,5 @@
-//! What lies between replicas and server: a replica that is cut off reaches nothing and hears nothing. It decides nothing.
+//! Network between replicas and server: a replica that is cut off reaches nothing and receives nothing. It decides
+//! nothing.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,12 +11,12 @@ use super::audit::{Auditor, Caller};
 use crate::store::Kind;
 use headroom_observe::host::Host;
 
-/// How often a call that hangs looks whether the network is back.
+/// Period in which a call that hangs checks whether the network is back.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// After this long a connection that carries nothing is reset.
 const RESET_AFTER: Duration = Duration::from_secs(30);
 
-/// Who is cut off, and whether watches are silent for all.
+/// Replicas that are cut off, and whether watches are silent for all.
 #[derive(Debug, Default)]
 pub struct Network(Mutex<State>);
 

@@ -1,4 +1,4 @@
-//! What a request asks for: kind, name, subresource and options out of method, path, query and headers.
+//! Target of a request: kind, name, subresource and options out of method, path, query and headers.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ pub(super) struct Target {
     pub(super) content_type: String,
     /// True if the client wants metadata alone.
     pub(super) partial: bool,
-    /// Who asks.
+    /// Client that sent the request.
     pub(super) client: String,
 }
 

@@ -24,7 +24,7 @@ const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 /// The server's own limit where the client names none; upstream draws one from 30 to 60 minutes.
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(30 * 60);
 
-/// How often a silent watch looks whether it may speak again.
+/// Period in which a silent watch checks whether it may continue.
 const SILENCE_STEP: Duration = Duration::from_millis(500);
 
 struct Watch {

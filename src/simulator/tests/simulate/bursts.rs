@@ -18,7 +18,7 @@ const MIX: [(&str, i64, &str, &str); 4] = [
 ];
 /// Large nodes whose cpu holds the mix: 4,500 cores of 16 each.
 const BOUND: usize = 282;
-/// What is wanted of a burst of this size.
+/// Maximum number of nodes for a burst of this size.
 const NODES_MAX: usize = 290;
 
 fn pool(name: &str, cpu: &str, memory: &str) -> Value {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 const MARK: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// What was seen so far. The run must keep its trace.
+/// Observations so far. The run must keep its trace.
 #[derive(Default)]
 pub(crate) struct Inspector {
     lines_read: usize,
@@ -19,20 +19,20 @@ pub(crate) struct Inspector {
     cursor: u64,
     /// Everything that must not happen, in order.
     pub violations: Vec<String>,
-    /// When the operator wrote a status.
+    /// Times at which the operator wrote a status.
     pub status_writes: Vec<Timestamp>,
     /// Nodes that were made, by pool.
     pub made: BTreeMap<String, usize>,
 }
 
-/// How the cluster stands at the end.
+/// State of the cluster at the end.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct End {
     /// Pods without a node.
     pub pending: Vec<String>,
     /// Nodes by pool.
     pub nodes: BTreeMap<String, usize>,
-    /// What is wrong: marks without an intent, sizes that differ from what was asked for.
+    /// Errors: marks without an intent, sizes that differ from the requested ones.
     pub wrong: Vec<String>,
 }
 

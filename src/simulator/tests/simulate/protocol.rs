@@ -17,7 +17,7 @@ struct Intent {
     to: u8,
 }
 
-/// What a pool's status says, and its version.
+/// Status of a pool, and its version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Status {
     version: u8,
@@ -59,7 +59,7 @@ struct State {
     crashes: u8,
 }
 
-/// What the protocol leaves out, to show that the search would find it.
+/// Parts of the protocol that are left out, to show that the search would find the error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Broken {
     /// Calls add a difference instead of asking for a target.
@@ -222,7 +222,7 @@ fn landed(state: &State, index: usize, broken: Broken) -> State {
     after
 }
 
-/// What must hold in each state.
+/// Returns the violation of an invariant in a state; `None` if all hold.
 fn wrong(state: &State, before: &State) -> Option<String> {
     for pool in 0..POOLS {
         if state.need[pool] < state.sizes[pool] {

@@ -1,4 +1,5 @@
-//! What people learn beside status: log lines of a provider that stays silent, events on parts of a stored status that are not used.
+//! Reports beside status: log lines of a provider that stays silent, events on parts of a stored status that are not
+//! used.
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};

@@ -20,7 +20,7 @@ const PODS_PER_NODE: i64 = 4;
 
 struct Storm {
     scenario: Scenario,
-    /// What each pool needs at its highest load, in nodes.
+    /// Number of nodes that each pool needs at its highest load.
     need: Vec<(String, usize)>,
     /// True if the load also goes down again.
     falls: bool,

@@ -113,7 +113,7 @@ fn watch(scenario: &Scenario, options: &Options) -> (Overseer, Outcome) {
     (overseer, outcome)
 }
 
-/// What goes wrong while the metrics are away for some minutes of a busy lunch.
+/// Returns the violations while the metrics are away for some minutes of a busy lunch.
 pub(crate) fn violations_at_lunch() -> Vec<String> {
     let events = vec![Event { after: minutes(8), action: Action::MetricsOutage(minutes(8)) }];
     let scenario = part("2026-03-28T11:00:00Z", minutes(16), 7000, events);
@@ -211,7 +211,7 @@ impl Stenographer {
     }
 }
 
-/// What a policy's status says of the last decision, as far as it is written at once.
+/// Returns the part of the last decision in a policy's status that is written at once.
 fn proposal_of_status(status: &Value) -> Value {
     let proposals = status["recommendation"]["metrics"].as_array().into_iter().flatten();
     let proposals: Vec<&Value> = proposals.map(|one| &one["replicas"]).collect();

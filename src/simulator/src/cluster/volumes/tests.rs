@@ -53,7 +53,7 @@ fn pod(name: &str, claim: &str) -> Value {
         "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": claim}}]}})
 }
 
-/// Where a pod runs, or why it does not.
+/// Returns the node of a pod, or the message that says why it has none.
 fn place(cluster: &mut SimCluster, name: &str) -> String {
     let now = cluster.store().with(|store| store.now());
     cluster.step(now);
