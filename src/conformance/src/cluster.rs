@@ -138,7 +138,7 @@ fn within(ours: &Value, theirs: &Value, by_rule: &Value, left: &BTreeMap<String,
         && ours["groups"].as_object().into_iter().flatten().all(one)
 }
 
-/// What of a step decides: what the product has numbers for.
+/// Returns the part of a step that decides: the fields for which the product has numbers.
 fn reduced(step: &Value, of_group: impl Fn(&Value) -> Value) -> Value {
     let groups = step["groups"].as_object().into_iter().flatten();
     let groups = groups.map(|(id, group)| (id.clone(), of_group(group)));

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::outcome::Outcome;
 
-/// How often the same claims are allocated at most.
+/// Maximum number of allocations of the same claims.
 const MOST_FILLS: u32 = 12;
 
 /// One case of either kind.
@@ -63,7 +63,7 @@ impl LabelledNode for Node {
     }
 }
 
-/// What another claim holds.
+/// Device that another claim holds.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Allocated {

@@ -40,7 +40,7 @@ struct Input {
     fastpath: bool,
 }
 
-/// What one packing comes to.
+/// Result of one packing.
 #[derive(Debug, PartialEq, Eq)]
 struct Packed {
     nodes: u32,

@@ -22,7 +22,7 @@ use crate::model::{Group, Line, Node, Pod};
 use crate::outcome::{Outcome, Rule};
 use crate::{cluster, estimator, likeness, loops, removals};
 
-/// How much more idle part of cpu and memory together still counts as equal; as in the product.
+/// Difference of the idle part of cpu and memory together that still counts as equal; as in the product.
 pub(crate) const TIE: f64 = 0.04 + 1e-9;
 
 /// Runs one case of the family that its id names; `None` where no family of this name is known.
@@ -250,7 +250,7 @@ fn stage_rule(
     }
 }
 
-/// What the option costs for each unit of what its pods are worth: the number by which prices alone decide.
+/// Returns the cost of the option for each unit of its pods' worth: the number by which prices alone decide.
 #[allow(clippy::cast_precision_loss)] // Amounts far below 2^53.
 fn price_of_worth(offer: &Offer) -> Option<f64> {
     let worth = |cpu_milli: i64, bytes: i64| {

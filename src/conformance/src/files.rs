@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 /// Files of vectors under a path.
 ///
 /// # Errors
-/// When a folder cannot be read.
+/// If a folder cannot be read.
 pub fn collect(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     if path.is_dir() {
         for entry in std::fs::read_dir(path)? {
@@ -24,7 +24,7 @@ pub fn collect(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
 /// The text of a file.
 ///
 /// # Errors
-/// When it cannot be read or unpacked.
+/// If it cannot be read or unpacked.
 pub fn read(path: &Path) -> std::io::Result<String> {
     let bytes = std::fs::read(path)?;
     let mut text = String::new();

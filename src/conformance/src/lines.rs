@@ -6,15 +6,15 @@ use serde::de::IgnoredAny;
 use crate::outcome::Outcome;
 use crate::{dra, families, hpa, model};
 
-/// How one line went.
+/// Result of one line.
 pub struct LineOutcome {
     /// The id of the case; empty if the line can not be read.
     pub id: String,
     /// Its family.
     pub family: String,
-    /// What it came to; `None` where no family of this name is known.
+    /// Outcome; `None` where no family of this name is known.
     pub outcome: Option<Outcome>,
-    /// What was not compared, and why.
+    /// Note on parts that were not compared, and why.
     pub note: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a case came to, and the closed list of deliberate differences.
+//! Outcome of a case, and the closed list of deliberate differences.
 
 /// The outcome of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,15 +13,15 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// What is better.
+/// Measure by which the product is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Measure {
     /// All the same pods are helped by fewer nodes, or cheaper ones.
     CheaperNodes,
     /// More pods are helped, at no higher price.
     MorePods,
-    /// What the reference leaves to later loops is bought for at once; for the pods that the reference helps no more is
-    /// paid than there.
+    /// Nodes that the reference leaves to later loops are bought at once; for the pods that the reference helps, no
+    /// more is paid than there.
     AtOnce,
     /// The same nodes leave and others earlier, while each rule that protects pods holds.
     Earlier,
@@ -71,7 +71,7 @@ pub enum Rule {
     LearnedAmounts,
     /// Each purchase of a group is a request of its own.
     PurchasesApart,
-    /// What the cloud failed at, and who lowers a size for that.
+    /// Failures of the cloud, and the side that lowers a size for them.
     CloudFailures,
 }
 

@@ -1,4 +1,4 @@
-//! What the cases came to, counted per family, measure and rule.
+//! Outcomes of the cases, counted per family, measure and rule.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -37,7 +37,7 @@ pub(super) struct Undone {
     pub(super) failures: bool,
 }
 
-/// How many machines of each group have lost their node.
+/// Number of machines of each group that have lost their node.
 pub(super) type Left = BTreeMap<String, u64>;
 
 /// The product's view of the groups, and what it remembers.
@@ -92,7 +92,7 @@ impl Follower {
         })
     }
 
-    /// What is decided by after each step, and how many machines of each group have lost their node.
+    /// Returns the inputs of decisions after each step, and how many machines of each group have lost their node.
     pub(super) fn follow(mut self, input: &Input) -> Result<Vec<(Value, Left)>, String> {
         let mut steps = Vec::new();
         for step in &input.steps {
@@ -334,7 +334,7 @@ impl Follower {
     }
 }
 
-/// What another purchase does to those that are open in the reference: it moves their time, or takes back from them.
+/// Changes open purchases as another purchase does in the reference: it moves their time, or takes back from them.
 fn merge(memory: &mut PoolHistory, delta: i64, deadline: UnixTime) {
     let mut less = u32::try_from(-delta).unwrap_or(0);
     for intent in &mut memory.intents {
@@ -349,7 +349,7 @@ fn merge(memory: &mut PoolHistory, delta: i64, deadline: UnixTime) {
     memory.intents.retain(|intent| !matches!(&intent.action, Action::Increase(one) if one.to <= one.from));
 }
 
-/// How an instance is listed: as one that comes or is there, as one that goes, or as one that failed.
+/// Returns the class in which an instance is listed: 0 if it is coming or there, 1 if it is going, 2 if it failed.
 ///
 /// Vectors contain no time of creation: an instance is as old as the time for which it has been listed in one manner.
 fn manner(one: &Instance) -> u8 {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::format::{ExpectedEvent, Step};
 use super::world::offset;
 
-/// What a tick came to.
+/// Result of a tick.
 pub(super) struct Got<'a> {
     pub(crate) written: Option<i32>,
     pub(crate) status: &'a HpaStatus,
@@ -75,7 +75,8 @@ pub(super) fn step(step: &Step, got: &Got<'_>) -> Vec<String> {
     found.0
 }
 
-/// What must hold where the reference's numbers ran over: nothing is lowered, nothing wraps below zero.
+/// Returns the violations of the rules for numbers that overflow in the reference: nothing is lowered, nothing wraps
+/// below zero.
 pub(super) fn saturated(step: &Step, current: i32, got: &Got<'_>) -> Vec<String> {
     let mut found = Vec::new();
     if step.unportable.is_empty() {
@@ -146,7 +147,7 @@ fn metric(status: &MetricStatus) -> Value {
     Value::Object(fields)
 }
 
-/// What a message of ScalingActive says before the metric's name.
+/// Text before the metric's name in a message of ScalingActive.
 const COMPUTED_FROM: &str = "computed from ";
 
 fn condition(condition: &Condition) -> Value {

@@ -26,11 +26,11 @@ use self::format::{AdmissionError, Faults, Metrics, Pod, Step};
 const TRIES: i64 = 5;
 const RETRY_SECONDS: f64 = 0.01;
 
-/// How a scenario went.
+/// Result of a scenario.
 pub(crate) struct Report {
     /// Differences; none if it passed.
     pub(crate) differences: Vec<String>,
-    /// What was not compared, or compared otherwise, and why.
+    /// Note on parts that were not compared, or compared in another way, and why.
     pub(crate) note: Option<String>,
 }
 
@@ -273,7 +273,7 @@ impl<'a> Runner<'a> {
     }
 }
 
-/// What becomes of a write of the scale. Conflicts take time.
+/// Returns the outcome of a write of the scale. Conflicts take time.
 #[allow(clippy::cast_precision_loss)]
 fn write(faults: &Faults, at: f64) -> WriteOutcome {
     let conflicts = faults.update_scale_conflicts;

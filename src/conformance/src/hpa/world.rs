@@ -1,4 +1,4 @@
-//! What a vector's pods and metrics are for the core: pods seen, and an answer for each metric.
+//! Converts a vector's pods and metrics for the core: observed pods, and an answer for each metric.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

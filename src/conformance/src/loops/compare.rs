@@ -16,15 +16,15 @@ use crate::outcome::{Measure, Outcome};
 pub(crate) struct Case<'c> {
     /// The input.
     pub(crate) input: &'c Input,
-    /// How the product ran.
+    /// Run of the product.
     pub(crate) run: &'c Run,
-    /// What the product did.
+    /// Actions of the product.
     pub(crate) ours: &'c Actions,
-    /// What that is worth.
+    /// Worth of these actions.
     pub(crate) our_worth: &'c Worth,
-    /// What the reference did.
+    /// Actions of the reference.
     pub(crate) theirs: Actions,
-    /// What that is worth.
+    /// Worth of these actions.
     pub(crate) their_worth: Worth,
 }
 
@@ -124,7 +124,8 @@ fn helps_all(case: &Case<'_>) -> Result<bool, String> {
     Ok(Worth::of(&restricted, case.ours)?.helps_all_of(theirs))
 }
 
-/// Whether, where a limit of the cluster leaves pods waiting, more pods are helped for no more, and of no priority less.
+/// True if, where a limit of the cluster leaves pods pending, more pods are helped for no more, and of no priority
+/// less.
 fn helps_more_at_a_limit(case: &Case<'_>) -> Result<bool, String> {
     let (ours, theirs) = (case.our_worth, &case.their_worth);
     let limited = |first: &String| {
@@ -150,7 +151,7 @@ fn helps_more_at_a_limit(case: &Case<'_>) -> Result<bool, String> {
     Ok(kinds.values().all(|kind| from(theirs, kind.priority) <= from(ours, kind.priority)))
 }
 
-/// Whether, asked for nothing but the pods that the reference helps, the product pays no more than the reference.
+/// True if the product pays no more than the reference when it serves only the pods that the reference helps.
 pub(crate) fn serves_at_once(case: &Case<'_>) -> Result<bool, String> {
     let restricted = restricted(case.input, &case.their_worth.helped)?;
     let run = drive::run(&restricted)?;

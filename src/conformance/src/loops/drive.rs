@@ -21,9 +21,9 @@ const ROUNDS_MAX: usize = 100;
 /// Most ticks after those of the case, until nothing moves any more.
 const REST_TICKS_MAX: i64 = 200;
 
-/// How a case went.
+/// Run of a case.
 pub(crate) struct Run {
-    /// What was done, the time of rest included.
+    /// Actions, the time of rest included.
     pub(crate) trace: Trace,
     /// The sizes at rest.
     pub(crate) targets_at_rest: BTreeMap<String, i64>,

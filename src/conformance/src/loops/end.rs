@@ -20,7 +20,7 @@ use super::settings;
 use super::world::VectorWorld;
 use crate::model::Group;
 
-/// What was done in a case, by the reference or by the product.
+/// Actions in a case, of the reference or of the product.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Actions {
     /// Nodes (or ids of instances that never became nodes) that were deleted, with the instant.
@@ -46,7 +46,7 @@ pub(crate) struct End {
     pub(crate) targets: BTreeMap<String, i64>,
 }
 
-/// What an end is worth.
+/// Worth of an end.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Worth {
     /// For each kind of pending pods, by its first pod: how many have a place.
@@ -169,7 +169,7 @@ impl End {
 }
 
 impl Worth {
-    /// What the end of these actions is worth: all nodes that are asked for are there, with their DaemonSets.
+    /// Computes the worth of the end of these actions: all requested nodes are there, with their DaemonSets.
     pub(crate) fn of(input: &Input, actions: &Actions) -> Result<Self, String> {
         let mut after = world_after(input, actions)?;
         let mut worth = Self { price: Some(0), ..Self::default() };
@@ -303,7 +303,7 @@ fn close(config: &mut Config) {
     });
 }
 
-/// How many pods of each kind have a place, by the first pod of the kind.
+/// Returns how many pods of each kind have a place, by the first pod of the kind.
 fn helped(world: &World, config: &Config, now: i64) -> BTreeMap<String, u32> {
     let planned = plan(world, &History::default(), config, UnixTime(now));
     let mut helped = BTreeMap::new();
@@ -320,7 +320,7 @@ fn helped(world: &World, config: &Config, now: i64) -> BTreeMap<String, u32> {
 pub(crate) struct Kind {
     /// Their keys, as `namespace/name`.
     pub(crate) keys: Vec<String>,
-    /// What each asks for: cpu and memory.
+    /// Requests of each: cpu and memory.
     pub(crate) requests: (i64, i64),
     /// The priority of each.
     pub(crate) priority: i32,

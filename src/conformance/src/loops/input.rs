@@ -50,7 +50,7 @@ pub(crate) struct Set {
     pub(crate) tolerations: Vec<Toleration>,
 }
 
-/// What happens just before a tick.
+/// Event just before a tick.
 #[derive(Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Event {

@@ -1,4 +1,4 @@
-//! What the vectors' world is made of: its record of what was done, instances, and how pods answer evictions.
+//! Parts of the vectors' world: its record of actions, instances, and the answers of pods to evictions.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::model::Pod;
 
-/// What was done, in order.
+/// Actions, in order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Trace {
     /// Evicted pods, with the node.
@@ -36,9 +36,9 @@ pub(crate) struct Trace {
 /// One instance of the cloud.
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
-    /// When it becomes a node, where it will.
+    /// Time at which it becomes a node; `None` if it will not.
     pub(crate) due: Option<i64>,
-    /// When it was asked for.
+    /// Time at which it was requested.
     pub(crate) created_at: i64,
     /// Its state.
     pub(crate) state: InstanceState,
@@ -46,7 +46,7 @@ pub(crate) struct Machine {
     pub(crate) error: Option<FailureClass>,
 }
 
-/// How a pod answers an eviction that does not end it at once.
+/// Answer of a pod to an eviction that does not end it at once.
 #[derive(Clone, Copy)]
 pub(crate) enum Manner {
     /// The API refuses each time.
@@ -81,7 +81,7 @@ pub(crate) fn machine(given: &Value) -> Machine {
     Machine { due: None, created_at: 0, state, error }
 }
 
-/// How the pods of an entry answer evictions, where it is not at once.
+/// Returns the answer of an entry's pods to evictions; `None` if they end at once.
 pub(crate) fn manner(pod: &Pod) -> Option<Manner> {
     if pod.annotations.get("oracle/evict").is_some_and(|word| word == "refuse") {
         return Some(Manner::Refuses);

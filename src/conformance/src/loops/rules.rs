@@ -155,7 +155,7 @@ fn of_whole_group(case: &Case<'_>, node: &str) -> bool {
     })
 }
 
-/// Whether, by the input alone, the nodes that stay would be under the least cores or memory without this one.
+/// True if, by the input alone, the nodes that stay would be under the least cores or memory without this one.
 fn takes_least_amounts(case: &Case<'_>, node: &str, at: i64) -> bool {
     let left = |other: &&Node| {
         let gone = case.ours.deleted.get(&other.name).is_some_and(|when| *when <= at);
@@ -309,7 +309,8 @@ fn offered(case: &Case<'_>) -> bool {
     case.ours.grown.keys().all(|group| case.theirs.offered.contains(group))
 }
 
-/// How far apart one side's sizes are of the groups that either side grows, among those that are alike to one that it grows.
+/// Returns the difference between one side's largest and smallest size of the groups that either side grows, among
+/// those that are alike to one that it grows.
 fn spread(case: &Case<'_>, side: &Actions) -> i64 {
     let grown: BTreeSet<&String> = case.ours.grown.keys().chain(case.theirs.grown.keys()).collect();
     let shape = |id: &String| {

@@ -24,7 +24,7 @@ use headroom_core::world::{PodEntry, PodId, World};
 /// The checker of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Shield {
-    /// What was broken, in words.
+    /// Descriptions of the violations.
     pub(crate) violations: Vec<String>,
     /// Time since which each node has had nothing that keeps it.
     clocks: BTreeMap<Arc<str>, i64>,
@@ -35,7 +35,7 @@ pub(crate) struct Shield {
     pub(crate) unplaced: BTreeSet<Arc<str>>,
 }
 
-/// What is checked against.
+/// State that a step is checked against.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     /// The world before the step.

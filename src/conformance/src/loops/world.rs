@@ -182,7 +182,7 @@ impl<'i> VectorWorld<'i> {
         }
     }
 
-    /// What the provider of each pool reports: one group.
+    /// Observes the state of each pool's provider: one group.
     pub(crate) fn observe(&mut self, now: i64) -> Result<(), String> {
         for group in &self.input.groups {
             let state = self.group_state(group)?;
@@ -235,7 +235,7 @@ impl<'i> VectorWorld<'i> {
         })
     }
 
-    /// When the next stopping pod ends.
+    /// Returns when the next stopping pod ends.
     pub(crate) fn next_end(&self) -> Option<i64> {
         self.ends.values().min().copied()
     }
