@@ -12,7 +12,7 @@ use super::types::{Found, Type, is_wider};
 use super::value::{TYPE_NAMES, Value};
 use super::{CompileError, MAX_DEPTH};
 
-/// What the check found out.
+/// Result of the check.
 pub(super) struct Checked {
     pub(super) output: Type,
     pub(super) patterns: BTreeMap<Arc<str>, regex::Regex>,

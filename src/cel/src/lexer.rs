@@ -12,7 +12,7 @@ pub(super) struct Token {
     pub(super) column: usize,
 }
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum TokenKind {
     Name(Arc<str>),

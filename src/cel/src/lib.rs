@@ -55,7 +55,7 @@ pub enum CompileError {
     Syntax {
         /// Column, counted from 1.
         column: usize,
-        /// What is wrong there.
+        /// Description of the error.
         text: String,
     },
     /// The expression does not fit the types of its variables and functions.

@@ -45,12 +45,12 @@ pub(super) struct Each {
     pub(super) range: Expr,
     /// The element of a list, the key of a map; with two names index and element, key and value.
     pub(super) names: (Arc<str>, Option<Arc<str>>),
-    /// What an element must meet to count, where the macro has it apart from the body.
+    /// Condition for an element to count, where the macro has it apart from the body.
     pub(super) filter: Option<Expr>,
     pub(super) body: Expr,
 }
 
-/// What a macro makes of its range.
+/// Result that a macro makes of its range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EachKind {
     All,

@@ -131,7 +131,7 @@ impl fmt::Display for Type {
     }
 }
 
-/// What open types were found to be. A copy is tried first and kept if it fits.
+/// Types found for open types. A copy is tried first and kept if it fits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found(BTreeMap<u32, Type>);
 

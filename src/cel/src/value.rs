@@ -58,7 +58,7 @@ pub enum Value {
 #[derive(Clone, Debug, Default)]
 pub struct Map {
     entries: Vec<(Value, Value)>,
-    /// What looking up an absent key finds; absent keys are errors without it.
+    /// Value of an absent key; absent keys are errors without it.
     default: Option<Value>,
 }
 
@@ -174,7 +174,7 @@ impl Value {
         })
     }
 
-    /// Which of two numbers is smaller; none for others, and for what is not a number.
+    /// Compares two numbers; `None` for other values, and for NaN.
     fn number_order(&self, other: &Self) -> Option<Ordering> {
         match (self, other) {
             (Self::Double(a), Self::Double(b)) => a.partial_cmp(b),
@@ -194,7 +194,7 @@ impl Value {
         }
     }
 
-    /// Which of two comes first.
+    /// Compares two values.
     pub(super) fn order(&self, other: &Self) -> Result<Ordering, RuntimeError> {
         match (self, other) {
             (Self::Bool(a), Self::Bool(b)) => Ok(a.cmp(b)),
@@ -206,7 +206,7 @@ impl Value {
         }
     }
 
-    /// What making a copy of it costs, in characters and elements.
+    /// Returns the cost of making a copy of it, in characters and elements.
     pub(super) fn weight(&self) -> u64 {
         let length = match self {
             Self::String(text) => text.len(),
@@ -237,7 +237,7 @@ impl Map {
         found.map(|(_, value)| value)
     }
 
-    /// What looking a key up finds.
+    /// Looks up a key.
     pub(super) fn find(&self, key: &Value) -> Option<&Value> {
         self.get(key).or(self.default.as_ref())
     }

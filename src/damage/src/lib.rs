@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-/// What became of the cases.
+/// Number of cases by outcome.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Cases that were understood all the same.
@@ -85,7 +85,7 @@ fn try_each(
     Ok(tally)
 }
 
-/// What is put in place of sane values.
+/// Returns the values that are put in place of valid ones.
 fn nonsense(random: &mut fastrand::Rng) -> Value {
     let words = [
         "",

@@ -1,7 +1,7 @@
 //! The target of `headroom_faults::fuzz_targets` that HEADROOM_FUZZ_TARGET names, under libFuzzer: `hack/fuzz.sh`.
 //!
-//! What is refused without a word counts as a crash, as does a panic. The sane example is the first of the corpus in the folder
-//! HEADROOM_CORPUS.
+//! An input that is refused without a message counts as a crash, as does a panic. The valid example is the first of the
+//! corpus in the folder HEADROOM_CORPUS.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -37,7 +37,7 @@ impl Outcome {
 pub struct Row {
     /// The rule, as the table names it.
     pub rule: &'static str,
-    /// How it went.
+    /// Outcome of the case.
     pub outcome: Outcome,
 }
 

@@ -11,7 +11,7 @@ use headroom_provider::{CloudProvider, Error, Increase, NodeMetadata, Observatio
 /// The group's maximum.
 pub const MAX: u32 = 700;
 
-/// What happens to requests to the cloud.
+/// Fault of requests to the cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The next write that changes a size does not arrive.

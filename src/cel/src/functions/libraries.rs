@@ -43,7 +43,7 @@ pub(super) fn call(function: &str, arguments: &[Value]) -> Called {
     }
 }
 
-/// What is made of texts.
+/// Calls the functions on texts.
 fn of_text(function: &str, subject: &str, rest: &[Value]) -> Called {
     let lenient = matches!(rest, [Value::Bool(true)]);
     let version = || if lenient { Version::parse_lenient(subject) } else { Version::parse(subject) };
@@ -244,7 +244,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
-/// What is wrong in a text by a format.
+/// Returns the error of a text by a format; `None` if it is valid.
 ///
 /// Source: apimachinery pkg/util/validation; apiserver pkg/cel/library/format.go.
 fn wrong_in(format: &str, text: &str) -> Option<String> {

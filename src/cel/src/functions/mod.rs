@@ -33,7 +33,7 @@ pub(super) fn call(run: &mut Run<'_>, function: &str, arguments: &[Value]) -> Re
     lists::call(run, function, arguments)?.ok_or_else(RuntimeError::overload)
 }
 
-/// What of a function is found here; `None` if nothing is.
+/// Result of a function that may be found here; `None` if it is not.
 type Called = Result<Option<Value>, RuntimeError>;
 
 fn bool(value: bool) -> Called {
