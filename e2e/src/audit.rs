@@ -29,7 +29,7 @@ pub struct Write {
     pub name: String,
     /// HTTP status of the answer; 0 when there was none.
     pub code: u16,
-    /// What was sent; only calls of the operator keep it.
+    /// Body of the request; only calls of the operator keep it.
     pub body: Value,
 }
 

@@ -193,7 +193,7 @@ impl Aws {
         Ok(())
     }
 
-    /// How often the operator made each call, such as `autoscaling:DescribeAutoScalingGroups`.
+    /// Returns how many times the operator made each call, such as `autoscaling:DescribeAutoScalingGroups`.
     pub async fn calls(&self) -> Result<BTreeMap<String, u64>> {
         self.read(&format!("/_sim/calls/{OPERATOR_KEY}")).await
     }

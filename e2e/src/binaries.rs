@@ -1,4 +1,4 @@
-//! Where the programs come from: the control plane's from its build script, the operator's from cargo.
+//! Paths of the programs: the control plane's from its build script, the operator's from cargo.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -265,7 +265,7 @@ impl ControlPlane {
         .await
     }
 
-    /// What a user sees: kubectl's output. Errors with its complaint when it fails.
+    /// Returns the output of kubectl. Errors with its message when it fails.
     pub fn kubectl(&self, args: &[&str]) -> Result<String> {
         self.output_of(&self.kubectl_path(), args)
     }

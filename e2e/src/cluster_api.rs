@@ -289,7 +289,7 @@ fn objects(cluster: &ControlPlane) -> Result<Vec<Value>> {
     ])
 }
 
-/// What the chart's value `provider.clusterApi.namespaces` grants.
+/// Returns the roles that the chart's value `provider.clusterApi.namespaces` grants.
 fn roles() -> Vec<Value> {
     let metadata = json!({"name": "headroom-cluster-api", "namespace": NAMESPACE});
     let role = |resources: &[&str], verbs: &[&str]| json!({"apiGroups": [GROUP], "resources": resources, "verbs": verbs});

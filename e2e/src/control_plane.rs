@@ -35,7 +35,7 @@ pub enum Component {
     MetricsServer,
 }
 
-/// Who talks to the API server; each has a token and a kubeconfig, so that the audit log distinguishes them.
+/// Users of the API server; each has a token and a kubeconfig, so that the audit log distinguishes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum User {
     /// The test itself and its kubectl.
@@ -188,7 +188,7 @@ impl ControlPlane {
         self.binaries.join("bin/kubectl")
     }
 
-    /// Where the audit log is; `None` without `Options::audit_log`.
+    /// Returns the path of the audit log; `None` without `Options::audit_log`.
     pub fn audit_log_path(&self) -> Option<&Path> {
         self.audit_log.as_deref()
     }

@@ -65,17 +65,17 @@ impl ExpanderServer {
         &self.address
     }
 
-    /// How it answers from now on: `keep <id>...`, `veto`, `silent`, `refuse` or `strangers`.
+    /// Sets its answer from now on: `keep <id>...`, `veto`, `silent`, `refuse` or `strangers`.
     pub fn answer(&self, how: &str) -> Result<()> {
         fs::write(&self.answers, how).context("failed to write how the server answers")
     }
 
-    /// What it was asked so far: a line a call and a line an option.
+    /// Returns the questions so far: a line a call and a line an option.
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// How often it has answered so.
+    /// Returns how many times it has given this answer.
     pub fn calls(&self, how: &str) -> usize {
         self.log().matches(&format!("options: {how}\n")).count()
     }

@@ -12,7 +12,7 @@ use crate::process::{Process, Recipe};
 use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// Where the server looks for its ConfigMaps.
+/// Namespace of the server's ConfigMaps.
 const NAMESPACE: &str = "kube-system";
 /// The label by which templates name their group.
 const GROUP_LABEL: &str = "example.com/group";
@@ -71,7 +71,7 @@ impl ExternalServer {
         fs::write(&self.faults, format!("{rpc} {fault}\n")).context("failed to write the faults")
     }
 
-    /// How often an RPC has been called.
+    /// Returns how many times an RPC has been called.
     pub fn calls(&self, rpc: &str) -> usize {
         self.process.log().matches(&format!("call {rpc} ")).count()
     }

@@ -160,7 +160,7 @@ impl Workload {
         self.set("/spec/replicas", count)
     }
 
-    /// What each pod requests.
+    /// Sets the requests of each pod.
     pub fn requests(self, cpu: &str, memory: &str) -> Self {
         self.request("cpu", cpu).request("memory", memory)
     }

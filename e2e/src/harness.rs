@@ -7,8 +7,8 @@ use crate::control_plane::{ControlPlane, Options};
 /// Starts a control plane and runs the test on it.
 ///
 /// # Panics
-/// When the test fails or a program of the control plane has died. The control plane's drop then prints the
-/// ends of all logs and says where the folder with the rest is kept.
+/// If the test fails or a program of the control plane has died. The control plane's drop then prints the ends of all
+/// logs and the path of the folder with the rest, which is kept.
 pub async fn cluster_test(options: Options, body: impl AsyncFnOnce(&ControlPlane) -> Result<()>) {
     let result = run(options, body).await;
     assert!(result.is_ok(), "the test fails: {:#}", result.err().unwrap_or_else(|| anyhow!("unknown")));

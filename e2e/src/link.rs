@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch::{Receiver, Sender, channel};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// How the link is at the moment.
+/// State of the link at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct State {
     /// The port on loopback that it leads to.

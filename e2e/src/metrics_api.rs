@@ -37,7 +37,7 @@ pub struct MetricsApi {
     runtime: Mutex<Option<Runtime>>,
 }
 
-/// How the adapter answers, apart from the API server's probes, which it always answers well.
+/// Behavior of the adapter, apart from the API server's probes, which it always answers well.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub enum Mood {
     /// With the values that are set.
@@ -107,7 +107,7 @@ impl MetricsApi {
         self.shared().age = age;
     }
 
-    /// What it was asked so far, each as path and query.
+    /// Returns the requests so far, each as path and query.
     pub fn asked(&self) -> Vec<String> {
         self.shared().asked.clone()
     }

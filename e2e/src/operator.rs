@@ -130,7 +130,7 @@ impl OperatorBuilder {
 }
 
 impl Operator {
-    /// Where its snapshots are served.
+    /// Returns the address of its snapshots.
     pub fn snapshots(&self) -> String {
         format!("http://127.0.0.1:{}", self.snapshot_port)
     }

@@ -20,7 +20,7 @@ pub const RECORD: &str = "HEADROOM_USED_PERMISSIONS";
 
 /// The namespace of the operator's ServiceAccount and Lease.
 pub const NAMESPACE: &str = "headroom-system";
-/// Where else a test, as the quick start's reader does, may keep the Lease.
+/// Further namespaces in which a test, like the quick start's reader, may keep the Lease.
 const LEASE_NAMESPACES: [&str; 2] = [NAMESPACE, "kube-system"];
 
 impl ControlPlane {
@@ -91,7 +91,7 @@ pub fn granted() -> Result<BTreeSet<Permission>> {
     Ok(granted)
 }
 
-/// What is in a record. Errors when the file cannot be read or a line is no permission.
+/// Reads a record. Errors when the file cannot be read or a line is not a permission.
 pub fn read_record(path: &std::path::Path) -> Result<BTreeSet<Permission>> {
     let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
     text.lines()

@@ -14,7 +14,7 @@ use rustix::process::{Pid, kill_process_group};
 
 use crate::{reaper, wait};
 
-/// How a process is started; kept so that it can be started again the same way.
+/// Recipe to start a process; kept so that it can be started again the same way.
 #[derive(Debug, Clone)]
 pub struct Recipe {
     /// Name of the log file and of the process in messages.
@@ -53,7 +53,7 @@ impl Process {
         &self.recipe.log
     }
 
-    /// How it ended, `None` while it runs (or is stopped by SIGSTOP).
+    /// Returns its exit status; `None` while it runs (or is stopped by SIGSTOP).
     pub fn exit_status(&self) -> Option<ExitStatus> {
         self.child().try_wait().ok().flatten()
     }
@@ -100,7 +100,7 @@ impl Process {
         Ok(())
     }
 
-    /// How it was started.
+    /// Returns the recipe by which it was started.
     pub fn recipe(&self) -> &Recipe {
         &self.recipe
     }

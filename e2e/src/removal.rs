@@ -1,4 +1,5 @@
-//! What the tests of nodes that leave ask of the cluster: marks, what keeps a node, decisions; it waits only to set a scene.
+//! Questions of the tests on node removal to the cluster: marks, blockers of a node, decisions; it waits only to set a
+//! scene.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -108,7 +109,7 @@ impl ControlPlane {
         self.patch("NodePool", "headroom.dev/v1alpha1", pool, change).await
     }
 
-    /// How many pods of the selector that are not being deleted each node has; pods without a node are under "".
+    /// Returns the pods of the selector on each node that are not being deleted; pods without a node are under "".
     pub async fn pods_by_node(&self, selector: &str) -> Result<BTreeMap<String, Vec<String>>> {
         let mut by_node: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for pod in self.pods("default", selector).await? {

@@ -1,4 +1,4 @@
-//! What the measurements of nodes that leave share: pools, budgets and the count of nodes; it checks nothing.
+//! Common parts of the measurements of scale-down: pools, budgets and the count of nodes; it checks nothing.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use crate::fixtures::{cluster_policy, pool};
 use crate::operator::Operator;
 use crate::wait;
 
-/// How nodes may leave.
+/// Settings of scale-down.
 #[derive(Debug, Clone, Args)]
 pub struct Settings {
-    /// How long a node must be unneeded.
+    /// Time for which a node must be unneeded.
     #[arg(long, default_value = "20s")]
     pub unneeded: String,
     /// `scaleDown.policy` of the pools.

@@ -11,7 +11,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::server::TlsStream;
 
-/// What [`axum::serve()`] listens on.
+/// Listener for [`axum::serve()`].
 pub struct Tls {
     listener: TcpListener,
     acceptor: TlsAcceptor,

@@ -29,7 +29,8 @@ pub fn offline(name: &str, args: &[&str]) -> Result<String> {
     output_of(tool(name)?.args(args))
 }
 
-/// What kstatus, Argo CD's health script and Flux's expressions, as config/gitops has them, say of an object.
+/// Returns the verdicts of kstatus, Argo CD's health script and Flux's expressions, as config/gitops has them, on an
+/// object.
 pub fn verdicts(object: &Value) -> Result<Value> {
     let kind = object["kind"].as_str().context("the object has no kind")?;
     let health = format!("config/gitops/argocd/headroom.dev/{kind}/health.lua");

@@ -111,7 +111,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// What the pods labelled `app: <name>` use from now on, as metrics-server will report it.
+    /// Sets the usage of the pods labelled `app: <name>` from now on, as metrics-server will report it.
     pub fn use_cpu(&self, name: &str, cpu: &str) -> Result<()> {
         let (selector, usage) = (format!("app={name}"), format!("kwok.x-k8s.io/usage-cpu={cpu}"));
         self.kubectl(&["annotate", "pods", "--selector", &selector, "--overwrite", &usage])?;

@@ -38,7 +38,7 @@ static FREE: Mutex<Vec<&'static Bed>> = Mutex::new(Vec::new());
 /// Runs a test on a bed of its own, which is empty at the start.
 ///
 /// # Panics
-/// When the test fails. The ends of all logs are printed before, and the folder with the rest is kept.
+/// If the test fails. The ends of all logs are printed before, and the folder with the rest is kept.
 pub fn aws_test(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
     static RUNTIME: OnceLock<tokio::runtime::Runtime> = OnceLock::new();
     #[expect(clippy::unwrap_used, reason = "a test without a runtime ends here")]

@@ -1,4 +1,4 @@
-//! What stands between a machine and its Node: instances in service become nodes that KWOK runs, gone ones leave.
+//! Bridge between a machine and its Node: instances in service become nodes that KWOK runs, gone ones leave.
 //!
 //! It plays the kubelet and the cloud's controller. It reads machines over the simulator's control API, which is not
 //! counted among the calls of AWS's.
@@ -19,10 +19,10 @@ use super::{Aws, Instance, REGION};
 
 /// Time between two looks at the machines.
 const PERIOD: Duration = Duration::from_millis(200);
-/// What the hypervisor and the kernel leave of a machine's memory, in percent. EC2's are between 93 and 97.
+/// Part of a machine's memory that the hypervisor and the kernel leave, in percent. EC2's are between 93 and 97.
 const MEMORY_LEFT_PERCENT: u64 = 95;
 
-/// How the instances of a group become nodes.
+/// Rule by which the instances of a group become nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Join {
     /// This long after they are in service.
@@ -58,7 +58,7 @@ impl Bridge {
         Self { rules, task }
     }
 
-    /// How the group's instances join from now on; at once unless said otherwise.
+    /// Sets the rule by which the group's instances join from now on; the default is at once.
     pub fn join(&self, group: &str, join: Join) {
         self.change(|rules| rules.joins.insert(group.to_owned(), join));
     }
@@ -103,7 +103,7 @@ async fn run(client: Client, aws: Arc<Aws>, rules: Arc<Mutex<Rules>>) {
     }
 }
 
-/// What the bridge remembers of instances, by id.
+/// Memory of the bridge on instances, by id.
 #[derive(Debug, Default)]
 struct Known {
     in_service_since: BTreeMap<String, Instant>,

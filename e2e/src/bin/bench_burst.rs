@@ -21,7 +21,7 @@ struct Args {
     /// Numbers of pods, one run each.
     #[arg(long, value_delimiter = ',', default_values_t = [1000, 5000])]
     pods: Vec<u32>,
-    /// What provides the nodes; the ratio needs the floor.
+    /// Provider of the nodes; the ratio needs the floor.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Mode::Floor, Mode::Operator])]
     modes: Vec<Mode>,
 }
@@ -44,7 +44,7 @@ const PEERS: [(u32, &str, &str, &str, &str, &str, &str); 6] = [
     (5000, "Karpenter, Aug 2026", "84.0", "2.6", "305", "27.9", "502"),
 ];
 
-/// What one run has shown.
+/// Result of one run.
 struct Measured {
     n_pods: u32,
     mode: Mode,

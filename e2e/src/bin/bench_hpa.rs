@@ -1,9 +1,9 @@
 //! `make bench-hpa`: many HPAs on a real control plane, run by the controller-manager and by the operator, one after the
 //! other on the same objects; how late each workload is looked at, and what that costs.
 //!
-//! How late is taken from outside for both: the time between two looks at one workload, less the period of 15 s. A look of
-//! the controller-manager is its read of the scale, in the audit log; the operator reads no scale (it watches), so a look
-//! of its own is its log's line, with the log's time.
+//! Lateness is measured from outside for both: the time between two evaluations of one workload, less the period of 15
+//! s. An evaluation by the controller-manager is its read of the scale, in the audit log; the operator reads no scale
+//! (it watches), so its own evaluation is its log's line, with the log's time.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -44,7 +44,7 @@ struct Args {
     /// Length of the measurement, in seconds, after every workload was looked at.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
-    /// Who runs the HPAs.
+    /// Controller that runs the HPAs.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Who::ControllerManager, Who::Operator])]
     modes: Vec<Who>,
 }
@@ -57,7 +57,7 @@ enum Who {
     Operator,
 }
 
-/// What one run has shown.
+/// Result of one run.
 struct Measured {
     who: Who,
     /// Seconds that each look was late, sorted.
@@ -223,7 +223,7 @@ async fn every_hpa_is_active(cluster: &ControlPlane, count: u32) -> Result<()> {
     Ok(())
 }
 
-/// When each workload was looked at.
+/// Times at which each workload was evaluated.
 type Looks = BTreeMap<String, Vec<Timestamp>>;
 
 fn looks_in_calls(calls: &Writes) -> Looks {
@@ -304,7 +304,8 @@ fn print_tables(args: &Args, runs: &[Measured]) {
     }
 }
 
-/// What is wanted of the operator beside what was measured: of it alone, and against the controller-manager where both ran.
+/// Prints the wanted values of the operator beside the measured ones: of it alone, and against the controller-manager
+/// where both ran.
 fn print_verdicts(runs: &[Measured]) {
     let of = |who| runs.iter().find(|run| run.who == who);
     let Some(ours) = of(Who::Operator) else { return };

@@ -17,7 +17,7 @@ use kube::Api;
 use kube::api::{ListParams, PartialObjectMeta};
 use serde_json::json;
 
-/// What is left of each Deployment, as a divisor.
+/// Part of each Deployment that is left, as a divisor.
 const CUT: u32 = 5;
 
 /// Measures how nodes follow a load that went.
@@ -31,7 +31,7 @@ struct Args {
     /// Seconds after the cut for which nodes are counted.
     #[arg(long, default_value_t = 240)]
     seconds: u64,
-    /// Who cuts, and who chooses the pods that go.
+    /// Actor that lowers the replicas, and chooser of the pods that go.
     #[arg(long, value_enum, default_value = "by-hand")]
     cut: Cut,
     /// Measure the operator as the tests run it, without an optimized build.
@@ -39,7 +39,7 @@ struct Args {
     debug: bool,
 }
 
-/// Who lowers the replicas, and who chooses the pods that go.
+/// Actor that lowers the replicas, and chooser of the pods that go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Cut {
     /// The bench itself; the ReplicaSet controller.
@@ -53,7 +53,7 @@ enum Cut {
 /// The shapes that the peers were measured with.
 const SHAPES: [Shape; 2] = [("small", "4", "16Gi"), ("large", "16", "64Gi")];
 
-/// What is wanted with the default settings: at most so many nodes above the lower bound, and by when after the cut.
+/// Goal with the default settings: at most so many nodes above the lower bound, and the time after the cut.
 const WANTED: (usize, f64) = (3, 80.0);
 
 /// Known figures on the same control plane with 2 cores for everything: after 5,000 pods, nodes before, nodes after,
@@ -61,7 +61,7 @@ const WANTED: (usize, f64) = (3, 80.0);
 const PEERS: [(&str, u32, u32, u32, &str); 2] =
     [("Cluster Autoscaler 1.35", 315, 77, 140, "4.4"), ("Karpenter, Aug 2026", 305, 62, 292, "32.9")];
 
-/// What one run has shown.
+/// Result of one run.
 struct Measured {
     n_pods: u32,
     n_before: usize,
@@ -218,7 +218,7 @@ fn print_table(runs: &[Measured]) {
     }
 }
 
-/// What was wanted, and what came of it.
+/// Describes the goal and the result.
 fn verdict(run: &Measured) -> String {
     let (above, seconds) = WANTED;
     let bound = usize::try_from(lower_bound(run.n_pods / CUT)).unwrap_or(usize::MAX);

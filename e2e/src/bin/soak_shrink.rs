@@ -33,7 +33,7 @@ const BUDGET_FOLLOWS: SignedDuration = SignedDuration::from_secs(60);
 /// A long run in which nodes come and go with the load.
 #[derive(Debug, Parser)]
 struct Args {
-    /// How long the load changes; the last plateau is waited for.
+    /// Time during which the load changes; the last plateau is waited for.
     #[arg(long, default_value_t = 60)]
     minutes: u64,
     /// Nodes at full load, about.
@@ -237,7 +237,7 @@ fn nodes_of_intents(status: &Value) -> Vec<String> {
     instances.filter_map(|instance| Some(instance["node"].as_str()?.to_owned())).collect()
 }
 
-/// What the run has shown.
+/// Result of the run.
 struct Verdict {
     table: String,
     violations: Vec<String>,
@@ -319,7 +319,8 @@ fn beyond_budgets(writes: &Writes, levels: &[Level], percent: u32) -> Vec<String
     violations
 }
 
-/// What the budget of one Deployment allows at an instant; for a while after a change that of the larger size.
+/// Returns the number of disruptions that the budget of one Deployment allows at an instant; for a while after a change
+/// that of the larger size.
 fn allowed(levels: &[Level], index: usize, percent: u32, at: Timestamp) -> u32 {
     let valid = |place: usize| {
         let until = levels.get(place + 1).map(|next| next.since + BUDGET_FOLLOWS);

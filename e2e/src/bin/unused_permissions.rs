@@ -19,7 +19,7 @@ const RARELY_SERVED: [(&str, &str); 4] = [
 
 #[derive(Debug, Parser)]
 struct Args {
-    /// What the tests recorded.
+    /// Record of the tests.
     record: PathBuf,
 }
 

@@ -65,7 +65,7 @@ impl Plan {
         self.folder.join(user.file_name())
     }
 
-    /// How `component` is started.
+    /// Returns the recipe to start `component`.
     pub(super) fn recipe(&self, component: Component) -> Recipe {
         let (name, args) = match component {
             Component::Etcd => ("etcd", self.etcd()),

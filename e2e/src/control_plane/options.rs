@@ -1,4 +1,4 @@
-//! What a test may choose about its control plane; the defaults are a cluster with an HPA controller and our CRDs.
+//! Options of a test's control plane; the defaults are a cluster with an HPA controller and our CRDs.
 
 use std::time::Duration;
 

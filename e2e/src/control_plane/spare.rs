@@ -1,4 +1,5 @@
-//! What a test does to the control plane as a whole: ports to put links before, a second API server, a backup restored.
+//! Operations of a test on the control plane as a whole: ports to put links before, a second API server, a backup
+//! restored.
 
 use std::fs;
 use std::path::{Path, PathBuf};

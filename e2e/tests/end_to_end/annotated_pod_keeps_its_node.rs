@@ -1,5 +1,5 @@
-//! What a user says on a pod or a node keeps the node, and so do pods that cannot move, each with its reason; once that is
-//! taken back the node goes.
+//! Annotations of a user on a pod or a node keep the node, and so do pods that cannot move, each with its reason; once
+//! the annotation is removed the node goes.
 
 use std::time::Duration;
 

@@ -54,7 +54,7 @@ async fn nodes_are_bought_and_returned_once_although_most_requests_are_refused()
     .await;
 }
 
-/// How many requests of the operator the API server has refused for want of a seat.
+/// Returns how many requests of the operator the API server has refused for want of a seat.
 fn refused(cluster: &ControlPlane) -> Result<f64> {
     let metrics = cluster.kubectl(&["get", "--raw", "/metrics"])?;
     let ours = format!("priority_level=\"{LEVEL}\"");

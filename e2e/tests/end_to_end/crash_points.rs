@@ -12,7 +12,7 @@ use e2e::wait;
 
 const MINUTE: Duration = Duration::from_secs(60);
 const TIER: &str = "example.com/tier";
-/// What the Deployment needs: six pods of one CPU on nodes of four.
+/// Number of the Deployment's pods: six pods of one CPU on nodes of four.
 const PODS: u32 = 6;
 const NODES: usize = 2;
 /// All crashes together, which take a minute and a half on a quiet machine.

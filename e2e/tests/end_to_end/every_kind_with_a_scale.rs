@@ -1,4 +1,5 @@
-//! What has a scale subresource can be scaled: the built-in kinds, and one of somebody else after a role is added for it.
+//! Every kind with a scale subresource can be scaled: the built-in kinds, and a kind of another operator after a role
+//! is added for it.
 
 use std::time::Duration;
 

@@ -19,7 +19,7 @@ use crate::pages::{Step, steps, with_outputs};
 
 const PAGE: &str = "docs/explain.md";
 const MINUTE: Duration = Duration::from_secs(60);
-/// What is in the environment of a container, and may be in no file.
+/// Secret in the environment of a container, which may be in no file.
 const SECRET: &str = "hunter2-correct-horse";
 
 #[tokio::test]
@@ -110,7 +110,7 @@ fn follow_page(reader: &Reader) -> Result<()> {
     Ok(())
 }
 
-/// What each explanation must hold, whatever the page shows.
+/// Checks the facts that each explanation must hold, whatever the page shows.
 fn holds_the_facts(command: &str, printed: &str) -> Result<()> {
     let joined = printed.split_whitespace().collect::<Vec<_>>().join(" ");
     let must: &[&str] = if command.contains("explain pod train-0") {
@@ -238,7 +238,7 @@ impl Reader {
         command.output().context("failed to run kubectl headroom")
     }
 
-    /// What a shell prints for the command, errors and all.
+    /// Returns the output of a shell for the command, errors and all.
     fn shell(&self, command: &str) -> Result<String> {
         let mut shell = self.command("bash");
         shell.args(["-c", &format!("exec 2>&1; {command}")]);
@@ -258,7 +258,8 @@ fn find(program: &str, path: &str) -> PathBuf {
     places.into_iter().find(|place| place.is_file()).unwrap_or_else(|| PathBuf::from(program))
 }
 
-/// What two runs have in common: the first words and the titles. The rest is names, times, and who was faster.
+/// Returns the parts that two runs have in common: the first words and the titles. The rest is names, times, and who
+/// was faster.
 fn likeness(printed: &str) -> Vec<String> {
     let title = |line: &&str| {
         line.starts_with(|c: char| c.is_ascii_uppercase()) && !line.contains(|c: char| c.is_ascii_lowercase())

@@ -89,7 +89,7 @@ async fn last_decision_is(cluster: &ControlPlane, from: u32, to: u32) -> Result<
     .await
 }
 
-/// What the README shows: columns that answer at a glance, and a description that says why.
+/// Checks the output that the README shows: columns that answer at a glance, and a description that gives the reason.
 fn kubectl_shows_the_purchase(cluster: &ControlPlane) -> Result<()> {
     let table = cluster.kubectl(&["get", "nodepools"])?;
     let mut lines = table.lines();

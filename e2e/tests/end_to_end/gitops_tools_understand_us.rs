@@ -160,7 +160,8 @@ async fn manifests_applied_a_hundred_times_change_nothing() {
     .await;
 }
 
-/// What others than the operator own of an object: all but its status, and who wrote which field when.
+/// Returns the parts of an object that others than the operator own: all but its status, and the writer and time of
+/// each field.
 fn of_others(cluster: &ControlPlane, kind: &str, name: &str) -> Result<Value> {
     let mut object = object(cluster, kind, name)?;
     let owners = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();

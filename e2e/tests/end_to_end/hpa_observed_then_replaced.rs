@@ -76,7 +76,7 @@ async fn nothing_is_written_to_an_hpa_until_the_operator_is_configured_to_run_it
     .await;
 }
 
-/// What the operator has written to HPAs and to workloads.
+/// Returns the operator's writes to HPAs and to workloads.
 fn writes_of_scaling(cluster: &ControlPlane) -> Result<e2e::audit::Writes> {
     let mut writes = cluster.writes()?.by(User::Headroom);
     writes.0.retain(|write| write.resource == "horizontalpodautoscalers" || write.subresource == "scale");

@@ -14,7 +14,7 @@ use serde_json::json;
 const MINUTE: Duration = Duration::from_secs(60);
 /// Nodes, each with one pod, at the start: each round takes one away, and two are to be left.
 const NODES: u32 = 18;
-/// What a removal does, each of which somebody must have died after.
+/// Calls of a removal: a process must have died after each.
 const CALLS: [&str; 4] = [
     "PUT /apis/headroom.dev/v1alpha1/nodepools/general/status",
     "PATCH /api/v1/nodes/",

@@ -1,4 +1,4 @@
-//! What is generated from the definitions and the chart is what is committed, and the tools take all of it, workflows included.
+//! The generated manifests equal the committed ones, and the tools accept all of them, workflows included.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -138,7 +138,7 @@ fn signatures_are_checked_against_the_account_and_nothing_is_unpacked_as_its_own
     Ok(())
 }
 
-/// What changes something in AWS is for resources of the cluster alone.
+/// Statements that allow changes in AWS are limited to resources of the cluster.
 #[test]
 fn every_permission_in_aws_that_changes_something_has_a_condition() -> Result<()> {
     let file = std::fs::read_to_string(binaries::repository().join("config/aws/iam-policy.json"))?;

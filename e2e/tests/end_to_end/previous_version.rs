@@ -1,4 +1,5 @@
-//! What the previous version has begun, this one finishes: its objects, its memory, and both side by side in a rollout.
+//! Actions that the previous version has begun are finished by this one: its objects, its memory, and both side by side
+//! in a rollout.
 //!
 //! e2e/previous holds that version's definitions and what it left in a cluster when it was killed between two purchases.
 //! With HEADROOM_PREVIOUS naming that version's binary (with crash points) the rollout is tried with it too, and with

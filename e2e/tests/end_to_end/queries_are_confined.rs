@@ -43,7 +43,7 @@ const CORPUS: &[&str] = &[
     r#"{__name__="a",__name__!="b"}"#,
 ];
 
-/// What is put between tokens: other servers, or other versions, may take it for a blank or for the end of a comment.
+/// Text between tokens that other servers, or other versions, may read as a blank or as the end of a comment.
 const GAPS: &[&str] = &[
     "\r", "\r\n", "#\r", "# x\n", "#\n", "\0", "\u{b}", "\u{c}", "\u{1b}", "\u{7f}", "\u{85}", "\u{a0}",
     "\u{200b}", "\u{2028}", "\u{2029}", "\u{202e}", "\u{3000}", "\u{feff}",

@@ -73,7 +73,7 @@ async fn follow(text: &str, cluster: &ControlPlane, operator: &mut Option<Operat
     Ok(())
 }
 
-/// What a shell in the repository's folder prints for the command, errors and all. Errors when it fails.
+/// Returns the output of a shell in the repository's folder for the command, errors and all. Errors when it fails.
 pub(crate) async fn run(
     command: &str,
     cluster: &ControlPlane,

@@ -180,7 +180,7 @@ async fn empty_nodes_go(cluster: &ControlPlane, mix: &Mix) -> Result<()> {
     .await
 }
 
-/// How many nodes a mix has, and which of them have no pod.
+/// Returns how many nodes a mix has, and which of them have no pod.
 async fn look_at_nodes(cluster: &ControlPlane, mix: &Mix) -> Result<(usize, Vec<String>)> {
     let running = cluster.pods("default", &format!("seed={}", mix.seed)).await?;
     let used: BTreeSet<String> =

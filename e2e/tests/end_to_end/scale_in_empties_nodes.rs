@@ -1,4 +1,5 @@
-//! When replicas are lowered, the pods go whose nodes become empty: by costs that the real ReplicaSet controller reads.
+//! After replicas are lowered, the pods go whose nodes become empty: by costs that the real ReplicaSet controller
+//! reads.
 
 use std::time::Duration;
 

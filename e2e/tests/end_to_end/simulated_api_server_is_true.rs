@@ -392,8 +392,8 @@ impl Server {
     }
 }
 
-/// Who owns fields, and of which kind: by name for the managers of server-side apply. Which fields they are the simulated
-/// server reports without the schemas, so it takes each map for one whose keys are owned apart.
+/// Returns the owners of fields, and the kind of each: by name for the managers of server-side apply. The simulated
+/// server reports the owned fields without the schemas, so it takes each map for one whose keys are owned apart.
 fn who_owns(owners: &[Value]) -> Value {
     let owner = |owner: &Value| {
         let name = owner["manager"].as_str().filter(|name| ["one", "two"].contains(name)).unwrap_or("client");
@@ -404,7 +404,7 @@ fn who_owns(owners: &[Value]) -> Value {
     json!(named)
 }
 
-/// What the two say differently, in words.
+/// Describes the differences between the two.
 fn differences(real: &Server, ours: &Server) -> Vec<String> {
     let pairs = real.answers.iter().zip(&ours.answers);
     let unlike = pairs.filter(|((_, real), (_, ours))| real != ours);

@@ -10,7 +10,7 @@ use e2e::link::Link;
 use e2e::wait;
 use jiff::Timestamp;
 
-/// How long nothing must happen.
+/// Time in which nothing must happen.
 const QUIET: Duration = Duration::from_secs(6);
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// How long nothing may be written.
+/// Time in which nothing may be written.
 const IDLE: Duration = Duration::from_secs(300);
 /// Without a write for this long, what was begun is over; longer than the longest pause between two plans.
 const QUIET: SignedDuration = SignedDuration::from_secs(15);
@@ -67,7 +67,7 @@ async fn everything_that_could_tempt_it(cluster: &ControlPlane) -> Result<()> {
     cluster.scale_deployment("gone", 0).await
 }
 
-/// What the operator wrote or tried to write, its Lease apart.
+/// Returns the writes of the operator, tried ones included, its Lease apart.
 fn own_writes(cluster: &ControlPlane) -> Result<e2e::audit::Writes> {
     Ok(cluster.writes()?.by(User::Headroom).without("leases"))
 }

@@ -1,4 +1,4 @@
-//! How often AWS is called: hardly at rest, and in bounds while a group grows.
+//! Number of calls to AWS: hardly any at rest, and in bounds while a group grows.
 
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use super::{MINUTE, PODS_A_NODE, settles};
 
 const DESCRIBE: &str = "autoscaling:DescribeAutoScalingGroups";
 const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
-/// How long nothing happens: longer than the pause between two reads of a group with something under way. That a minute
-/// at rest takes one read, the provider's own tests see on a clock that need not be waited for.
+/// Time in which nothing happens: longer than the pause between two reads of a group with something under way. That a
+/// minute at rest takes one read, the provider's own tests see on a clock that need not be waited for.
 const REST: Duration = Duration::from_secs(12);
 
 #[test]

@@ -1,4 +1,5 @@
-//! What others do to the groups: instances ended, sizes edited, a group deleted. The operator neither fights nor fails.
+//! Changes of others to the groups: instances ended, sizes edited, a group deleted. The operator neither fights nor
+//! fails.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::MINUTE;
 use crate::quick_start_is_true::run;
 
-/// What is printed; UPDATE=1 rewrites it.
+/// Expected output; UPDATE=1 rewrites it.
 const EXPECTED: &str = "e2e/tests/end_to_end/aws/import_reads_what_runs.yaml";
 const TEMPLATE_TAG: &str = "k8s.io/cluster-autoscaler/node-template";
 

@@ -1,5 +1,5 @@
-//! What provider ClusterApi asks of the API server, by the server's own audit log: little while a group grows, and nothing but
-//! watches at rest.
+//! Requests of provider ClusterApi to the API server, by the server's own audit log: little while a group grows, and
+//! nothing but watches at rest.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What is the same in two runs of one command: names, times, ages and what depends on who was faster are left out.
+//! Parts that are equal in two runs of one command: names, times, ages and results that depend on who was faster are
+//! left out.
 
 /// Fields of a description whose values vary.
 const VARYING_FIELDS: [&str; 5] =
