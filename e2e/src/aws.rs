@@ -171,7 +171,7 @@ impl Aws {
         Ok(answer)
     }
 
-    /// Says how a group behaves (`*`: all), in place of what was said before: the keys of `DEFAULTS` in
+    /// Sets the behavior of a group (`*`: all), in place of an earlier plan: the keys of `DEFAULTS` in
     /// `e2e/aws/asgsim/state.py`. Errors for a key that is none.
     pub async fn plan(&self, group: &str, plan: Value) -> Result<()> {
         self.send("PUT", &format!("/_sim/groups/{}", encoded(group)), &[], &plan.to_string()).await?;

@@ -233,7 +233,7 @@ impl ControlPlane {
         self.explain = true;
     }
 
-    /// The API server makes the namespace that all tests use a moment after it says that it is ready.
+    /// The API server makes the namespace that all tests use a moment after it reports that it is ready.
     async fn wait_default_namespace(&self) -> Result<()> {
         let namespaces: kube::Api<Namespace> = kube::Api::all(self.client());
         wait::until("the default namespace exists", START_DEADLINE, async || {

@@ -1,4 +1,5 @@
-//! A server of Cluster Autoscaler's expander protocol on upstream's package, as a child process; a file says how it answers.
+//! A server of Cluster Autoscaler's expander protocol on upstream's package, as a child process; a file sets its
+//! answers.
 
 use std::fs;
 use std::path::{Path, PathBuf};

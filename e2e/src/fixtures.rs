@@ -302,8 +302,8 @@ impl From<FakeNode> for Value {
     }
 }
 
-/// Sets the field at a JSON pointer (`~1` stands for a slash in a key). Parents that are missing or are no
-/// containers become objects; a list index must exist.
+/// Sets the field at a JSON pointer (`~1` stands for a slash in a key). Parents that are missing or are not containers
+/// become objects; a list index must exist.
 fn put(object: &mut Value, pointer: &str, value: Value) {
     let mut place = object;
     for escaped in pointer.split('/').skip(1) {

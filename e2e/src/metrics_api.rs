@@ -1,4 +1,5 @@
-//! An adapter for custom and external metrics on loopback, registered as an APIService; it says what the test sets.
+//! An adapter for custom and external metrics on loopback, registered as an APIService; it returns the values that the
+//! test sets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -135,7 +135,7 @@ impl Operator {
         format!("http://127.0.0.1:{}", self.snapshot_port)
     }
 
-    /// Waits up to 60 s until /readyz says 200: its caches are synced, be it leader or standby.
+    /// Waits up to 60 s until /readyz returns 200: its caches are synced, be it leader or standby.
     pub async fn ready(&self) -> Result<()> {
         wait::until(&format!("{} is ready", self.process.name()), Duration::from_secs(60), async || {
             if let Err(ended) = self.process.check_running() {

@@ -68,7 +68,7 @@ impl Process {
         }
     }
 
-    /// Sends a signal to the whole group. A process that has already ended is no error.
+    /// Sends a signal to the whole group. A process that has already ended is not an error.
     pub fn signal(&self, signal: Signal) -> Result<()> {
         let mut child = self.child();
         if child.try_wait().with_context(|| format!("failed to look at {}", self.recipe.name))?.is_some() {

@@ -13,13 +13,13 @@ use crate::control_plane::ControlPlane;
 use crate::fixtures::{Pool, Workload, deployment};
 use crate::wait;
 
-/// The taint that says that a node is leaving.
+/// Taint of a node that is leaving.
 pub const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 /// The soft taint of nodes that go next.
 pub const CANDIDATE_TAINT: &str = "headroom.dev/removal-candidate";
 /// The annotation that names the removal a node is marked for.
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
-/// The annotation that says whose cordon it is.
+/// Annotation that names the owner of a cordon.
 pub const CORDONED_ANNOTATION: &str = "headroom.dev/cordoned";
 
 /// Name of a node.

@@ -53,7 +53,8 @@ pub fn offered_actions(object: &Value) -> Result<Value> {
     Ok(serde_json::from_str(&gitops_tool(&["-argo-action", &script], object)?)?)
 }
 
-/// Prometheus's own check of the chart's alert rules, and its reading of the dashboards' queries; says how many there are.
+/// Prometheus's own check of the chart's alert rules, and its reading of the dashboards' queries; returns how many
+/// there are.
 pub fn check_rules() -> Result<String> {
     let files = "charts/headroom/files";
     let (alerts, nodes) = (format!("{files}/alerts.yaml"), format!("{files}/dashboard-nodes.json"));

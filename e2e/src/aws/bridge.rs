@@ -63,14 +63,14 @@ impl Bridge {
         self.change(|rules| rules.joins.insert(group.to_owned(), join));
     }
 
-    /// A label that the group's nodes bring, as the kubelet's arguments in their user data say.
+    /// A label that the group's nodes bring, as set by the kubelet's arguments in their user data.
     pub fn label(&self, group: &str, key: &str, value: &str) {
         self.change(|rules| {
             rules.labels.entry(group.to_owned()).or_default().insert(key.to_owned(), value.to_owned())
         });
     }
 
-    /// Forgets all that was said.
+    /// Resets all rules.
     pub fn reset(&self) {
         self.change(|rules| *rules = Rules::default());
     }

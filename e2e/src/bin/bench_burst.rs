@@ -1,7 +1,7 @@
 //! `make bench-burst`: many pods arrive at once; how long until all run, on how many nodes, at which cost.
 //!
-//! Everything shares one machine: etcd, API server, controller-manager, scheduler, KWOK and the operator. So the
-//! time with the nodes already there (the floor) says what the machine can do, and the ratio to it compares.
+//! Everything shares one machine: etcd, API server, controller-manager, scheduler, KWOK and the operator. So the time
+//! with the nodes already there (the floor) shows the limit of the machine, and the ratio to it compares.
 
 use std::time::{Duration, Instant};
 

@@ -1,7 +1,7 @@
 //! `make bench-shrink`: after a burst every Deployment is cut to a fifth; how soon the nodes follow, and at what cost.
 //!
-//! Everything shares one machine, as in `bench-burst`. The PodDisruptionBudgets hold all along: evictions beyond them are
-//! refused by the API server, and its audit log says that no pod was deleted past it.
+//! Everything shares one machine, as in `bench-burst`. The PodDisruptionBudgets hold all along: evictions beyond them
+//! are refused by the API server, and its audit log shows that no pod was deleted past it.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! `make soak-shrink`: load rises and falls at random on a real control plane, with budgets on everything, and the nodes
-//! follow; at the end the claims are judged by the audit log, the marks on nodes and the counts at each plateau.
+//! `make soak-shrink`: load rises and falls at random on a real control plane, with budgets on everything, and the
+//! nodes follow; at the end the claims are checked by the audit log, the marks on nodes and the counts at each plateau.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;

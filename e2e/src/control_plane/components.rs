@@ -79,7 +79,7 @@ impl Plan {
             name: name.to_owned(),
             program: self.binaries.join("bin").join(name),
             args,
-            // KWOK reads a configuration from the home folder, which is no part of a test.
+            // KWOK reads a configuration from the home folder, which is not part of a test.
             env: vec![("HOME".to_owned(), self.folder.display().to_string())],
             log: self.folder.join("logs").join(format!("{name}.log")),
         }

@@ -1,4 +1,4 @@
-//! A schedule opens and closes when its cron expression says, in the time zone that it names.
+//! A schedule opens and closes at the times of its cron expression, in the time zone that it names.
 
 use std::time::Duration;
 

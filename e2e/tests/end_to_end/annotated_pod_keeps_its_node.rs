@@ -85,7 +85,7 @@ async fn annotate(cluster: &ControlPlane, node: &str, value: Value) -> Result<()
     Ok(())
 }
 
-/// Waits until status says that this node alone is kept for this reason, by this object unless it is null.
+/// Waits until status reports that this node alone is kept for this reason, by this object unless it is null.
 async fn kept(cluster: &ControlPlane, node: &str, reason: &str, object: Value) -> Result<Value> {
     wait::until(&format!("{reason} is reported for {node}"), MINUTE, async || {
         let row = cluster.blocked("general", reason).await?;

@@ -1,4 +1,4 @@
-//! At a limit pods stay pending: status says who hit which limit, and when the limit is lifted they run.
+//! At a limit pods stay pending: status reports which pool hit which limit, and when the limit is lifted they run.
 
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ async fn waits(cluster: &ControlPlane, pool: &str, pods: u32, reason: &str, valu
         let refusal = refusals.iter().find(|refusal| refusal["reason"] == reason);
         let refusal = refusal.with_context(|| format!("refusals are {}", status["refusals"]))?;
         ensure!(refusal["pods"]["count"] == pods, "{refusal}");
-        // A limit is no fault of the pool.
+        // A limit is not a fault of the pool.
         cluster.pool_condition_is(pool, "Ready", "True", "Accepted").await
     })
     .await

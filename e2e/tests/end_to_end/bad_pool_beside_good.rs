@@ -1,4 +1,4 @@
-//! A pool that the API server takes and nobody can use: it says which field is wrong, and the others go on.
+//! A pool that the API server accepts and that cannot be used: status names the invalid field, and the others go on.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A CapacityBuffer keeps room without pods: it is bought, a burst binds in it at once, it is filled again, and it holds its
-//! node; one that cannot be served says why.
+//! A CapacityBuffer keeps room without pods: it is bought, a burst binds in it at once, it is filled again, and it
+//! holds its node; one that cannot be served reports why.
 
 use std::time::Duration;
 

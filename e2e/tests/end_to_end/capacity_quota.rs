@@ -1,4 +1,5 @@
-//! A CapacityQuota bounds what is bought, by nodes and by cost: pods say why they wait, and the quota what of it is in use.
+//! A CapacityQuota bounds what is bought, by nodes and by cost: pods report why they wait, and the quota how much of it
+//! is in use.
 
 use std::time::Duration;
 
@@ -76,7 +77,8 @@ fn odd() -> Value {
     quota
 }
 
-/// So many nodes of the pool run a pod each, no more come, and pool, pods and `explain` say which quota keeps the others waiting.
+/// So many nodes of the pool run a pod each, no more come, and pool, pods and `explain` name the quota that keeps the
+/// others waiting.
 async fn bounded(cluster: &ControlPlane, nodes: usize, why: &str) -> Result<()> {
     wait::until(&format!("{nodes} nodes run a pod"), MINUTE, async || {
         cluster.ready_nodes_are("research", nodes).await?;

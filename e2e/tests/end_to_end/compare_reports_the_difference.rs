@@ -22,7 +22,7 @@ async fn an_operator_that_previews_reports_what_it_would_have_done_and_does_noth
     cluster_test(Options::new().without_hpa_controller().with_audit_log(), async |cluster| {
         let operator = cluster.operator().flag("--preview").start()?;
         operator.ready().await?;
-        // The pool and the policy say Apply; Replace and Apply give way to the flag.
+        // The pool and the policy have mode Apply; Replace and Apply give way to the flag.
         cluster.apply(quick_workloads("Replace", "10s")).await?;
         cluster.apply(pool("general").nodes(0, 5).set("/spec/price", json!({"perHour": "0.25"}))).await?;
         cluster.apply(node("n1", "1", "4Gi")).await?;

@@ -81,7 +81,7 @@ async fn crashes(cluster: &ControlPlane, operator: &Operator, name: &str) -> Res
 /// All pods run, on exactly as many nodes as without a crash, each bought once, and nothing is under way any more.
 async fn settled(cluster: &ControlPlane, name: &str) -> Result<()> {
     wait::until(&format!("{name} is settled"), MINUTE, async || is_settled(cluster, name).await).await?;
-    // Refused ones too: a call whose caller dies takes effect without the log saying so.
+    // Refused ones too: a call whose caller dies takes effect without a trace in the log.
     let creations = cluster.writes()?.by(User::Headroom).to("nodes").with_verb("create");
     let names = creations.names();
     let own = names.iter().filter(|node| node.starts_with(&format!("{name}-"))).count();

@@ -98,7 +98,7 @@ async fn a_server_chooses_the_dearer_pool_then_rejects_all_then_is_silent() {
     .await;
 }
 
-/// Pools and policy say that the server rejected all.
+/// Pools and policy report that the server rejected all.
 async fn rejected(cluster: &ControlPlane) -> Result<()> {
     for pool in ["cheap", "dear"] {
         let refusals = cluster.pool_status(pool).await?["refusals"].to_string();

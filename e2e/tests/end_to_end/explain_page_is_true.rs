@@ -84,7 +84,7 @@ async fn prepare(cluster: &ControlPlane) -> Result<()> {
     .await
 }
 
-/// Runs each command of the page; each must say what the page says, names and times aside.
+/// Runs each command of the page; each must print what the page shows, names and times aside.
 fn follow_page(reader: &Reader) -> Result<()> {
     let path = repository().join(PAGE);
     let page = fs::read_to_string(&path).with_context(|| format!("failed to read {PAGE}"))?;

@@ -37,7 +37,7 @@ async fn pod_that_its_scheduler_has_not_marked_buys_nothing_until_that_scheduler
         let evictions = cluster.writes()?.to("pods/eviction");
         ensure!(evictions.is_empty(), "evictions:\n{}", evictions.describe());
 
-        // Who trusts that scheduler to bind what it has not marked says so.
+        // A user who trusts that scheduler to bind pods that it has not marked names it.
         let named = json!({"nodes": {"immediateSchedulers": ["default-scheduler", "volcano"]}});
         cluster.apply(cluster_policy(named)).await?;
         wait::until("a node is bought for it", MINUTE, async || cluster.ready_nodes_are("general", 2).await)

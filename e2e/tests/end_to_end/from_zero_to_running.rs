@@ -1,4 +1,5 @@
-//! The first test of a user: a pool, a Deployment that does not fit, nodes that arrive, and status that says why.
+//! The first test of a user: a pool, a Deployment that does not fit, nodes that arrive, and status that gives the
+//! reason.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Pods that are scheduled together get nodes together: nothing is bought for two of three, and pods say why they wait.
+//! Pods that are scheduled together get nodes together: nothing is bought for two of three, and pods report why they
+//! wait.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! kstatus, Argo CD and Flux judge a pool as its owner would, and applying it again and again changes nothing.
+//! kstatus, Argo CD and Flux rate a pool as its owner would, and applying it again and again changes nothing.
 
 use std::time::Duration;
 

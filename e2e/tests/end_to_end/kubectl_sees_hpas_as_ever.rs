@@ -1,5 +1,5 @@
 //! `kubectl autoscale`, `get hpa` and `describe hpa` look as they do with the controller-manager; without metrics the
-//! replicas hold and the status says why.
+//! replicas hold and the status gives the reason.
 
 use std::time::Duration;
 

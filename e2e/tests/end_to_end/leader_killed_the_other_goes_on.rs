@@ -101,7 +101,7 @@ async fn finished(cluster: &ControlPlane, nodes: usize) -> Result<()> {
         Ok(())
     })
     .await?;
-    // Refused ones too: a call whose caller dies takes effect without the log saying so.
+    // Refused ones too: a call whose caller dies takes effect without a trace in the log.
     let creations = cluster.writes()?.by(User::Headroom).to("nodes").with_verb("create");
     let asked_for = creations.names().len();
     ensure!(asked_for == nodes, "{asked_for} nodes were asked for:\n{}", creations.describe());

@@ -56,7 +56,7 @@ async fn live_page_shows_decisions_with_their_reasons_and_follows_the_cluster() 
             .spawn()
             .context("failed to start pages/test.sh")?;
         let mut reader = Reader(reader);
-        // The reader says when it has seen the first decision; what comes then it must see without loading the page anew.
+        // The reader reports when it has seen the first decision; later ones it must see without loading the page anew.
         wait::until("the page is read", BROWSER, async || {
             let ended = reader.0.try_wait()?.is_some();
             ensure!(ended || read.exists(), "the page has not been read yet");
@@ -76,7 +76,7 @@ async fn live_page_shows_decisions_with_their_reasons_and_follows_the_cluster() 
 fn content(success: bool, words: &Path) -> Result<()> {
     let said = std::fs::read_to_string(words)?;
     ensure!(success, "the test in the browser failed: {said}");
-    // Without a browser the test counts as skipped, and says so.
+    // Without a browser the test counts as skipped, with a message.
     eprint!("{said}");
     Ok(())
 }

@@ -66,7 +66,7 @@ fn the_roles_stay_within_their_bounds() -> Result<()> {
     Ok(())
 }
 
-/// Each switch grants what it says and no more.
+/// Each switch grants its own permissions and no more.
 #[test]
 fn permissions_on_workloads_follow_what_is_switched_on() -> Result<()> {
     let granted = |set: &str| -> Result<String> {

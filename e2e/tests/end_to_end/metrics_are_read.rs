@@ -159,7 +159,7 @@ async fn reader(cluster: &ControlPlane) -> Result<ClusterMetrics> {
     Ok(ClusterMetrics::new(Client::try_from(config)?, &Host::machine(), bounds))
 }
 
-/// Errors unless the answer is this failure and says these words.
+/// Errors unless the answer is this failure with these words.
 fn fails<T>(answer: Answer<T>, reason: &str, words: &str) -> Result<()> {
     match answer {
         Ok(_) => bail!("there is a value, and {reason} is wanted"),

@@ -1,4 +1,5 @@
-//! metrics-server is stopped at low and at high load: the replicas hold, the status says why, and it goes on afterwards.
+//! metrics-server is stopped at low and at high load: the replicas hold, the status gives the reason, and scaling goes
+//! on afterwards.
 
 use std::time::Duration;
 

@@ -32,8 +32,8 @@ async fn marks_are_accepted_and_everything_else_is_denied() {
         )
         .await?;
 
-        // A policy takes effect a moment after it was applied. Until then a label is changed; the same one once more would
-        // be no change, and allowed.
+        // A policy takes effect a moment after it was applied. Until then a label is changed; the same one once more
+        // would not be a change, and allowed.
         let mut tries = 0;
         wait::until("a foreign label is denied", Duration::from_secs(30), async || {
             tries += 1;

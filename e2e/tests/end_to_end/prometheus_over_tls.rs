@@ -95,7 +95,7 @@ fn milli(sample: &Sample) -> Result<i64> {
     }
 }
 
-/// Errors unless the answer is this failure and says these words.
+/// Errors unless the answer is this failure with these words.
 fn fails(answer: Answer<Sample>, reason: &str, words: &str) -> Result<()> {
     let failure = answer.err().with_context(|| format!("there is a value, and {reason} is wanted"))?;
     let message = failure.to_string();

@@ -1,4 +1,4 @@
-//! Does what docs/quickstart.md says, command by command, and compares what is printed with the page; UPDATE=1 rewrites it.
+//! Follows docs/quickstart.md, command by command, and compares its output with the page; UPDATE=1 rewrites it.
 
 use std::fs;
 use std::process::Command;

@@ -62,7 +62,7 @@ async fn release_takes_off_what_a_killed_operator_left_and_the_kinds_can_be_dele
     .await;
 }
 
-/// Runs `headroom release` as the operator's user and returns what it says.
+/// Runs `headroom release` as the operator's user and returns its output.
 fn release(cluster: &ControlPlane) -> Result<String> {
     let output = Command::new(binaries::operator()?)
         .arg("release")

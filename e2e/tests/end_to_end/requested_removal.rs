@@ -1,4 +1,4 @@
-//! A person asks for a node's removal: it goes at once, or status says why it does not.
+//! A person asks for a node's removal: it goes at once, or status gives the reason why it does not.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! A schedule that is open raises the fewest replicas, says until when, and gives nothing back while nothing is known.
+//! A schedule that is open raises the fewest replicas, reports until when, and gives nothing back while nothing is
+//! known.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A node whose condition says for a minute that its kernel has locked up is replaced: another is bought first, and the pod on
-//! it keeps running within its budget.
+//! A node whose condition reports for a minute that its kernel has locked up is replaced: another is bought first, and
+//! the pod on it keeps running within its budget.
 
 use std::time::Duration;
 

@@ -357,7 +357,8 @@ impl Server {
         }
     }
 
-    /// The answer without what differs from run to run: names stand for versions and uids, times say only that they are.
+    /// The answer without the parts that differ from run to run: names stand for versions and uids, of times only their
+    /// presence is kept.
     fn normal(&mut self, value: &Value) -> Value {
         match value {
             Value::Object(fields) => {

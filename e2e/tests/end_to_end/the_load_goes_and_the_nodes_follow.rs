@@ -51,7 +51,7 @@ async fn the_load_goes_and_the_nodes_follow() {
         ensure!((2..=3).contains(&n_evictions), "{n_evictions} evictions:\n{}", ours.describe());
         ensure!(ours.clone().to("nodes").with_verb("delete").len() == 3, "{}", ours.describe());
 
-        // Nothing runs any more, and yet the minimum is kept and said to be the reason.
+        // Nothing runs any more, and yet the minimum is kept and reported as the reason.
         cluster.scale_deployment("web", 0).await?;
         wait::until("the minimum is reported as what keeps the last node", MINUTE, async || {
             cluster.running_pods_are("default", "app=web", 0).await?;

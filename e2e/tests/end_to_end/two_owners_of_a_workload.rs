@@ -1,4 +1,4 @@
-//! Two policies for one workload: the older one scales it, the other says so and writes nothing until it is alone.
+//! Two policies for one workload: the older one scales it, the other reports that and writes nothing until it is alone.
 
 use std::time::Duration;
 

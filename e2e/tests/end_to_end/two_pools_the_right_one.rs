@@ -1,4 +1,5 @@
-//! Two pools of different nodes: taints and selectors decide which one grows, and status says what spoke against the other.
+//! Two pools of different nodes: taints and selectors decide which one grows, and status gives the reason against the
+//! other.
 
 use std::time::Duration;
 

@@ -97,6 +97,6 @@ pub struct BufferCondition {
     pub message: String,
     /// Time at which the status last changed, as RFC 3339.
     pub last_transition_time: String,
-    /// The generation that it was judged by.
+    /// Generation that it was evaluated by.
     pub observed_generation: i64,
 }

@@ -68,7 +68,7 @@ pub struct WorkloadScaling {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tolerance: Option<Quantity>,
 
-    /// For how long a workload keeps the highest recommendation before it shrinks, where its behavior does not say.
+    /// Time for which a workload keeps the highest recommendation before it shrinks, where its behavior sets none.
     /// Default: `5m`. At most `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downscale_stabilization: Option<Duration>,
@@ -279,8 +279,8 @@ pub struct ProvisioningRequests {
     #[schemars(length(min = 1, max = 255))]
     pub processor_instance: Option<String>,
 
-    /// Time that granted room is held, unless the request's parameter `bookingSeconds` says so. Default: `10m`. Range: `1m`
-    /// to `24h`.
+    /// Time that granted room is held, unless the request's parameter `bookingSeconds` sets another. Default: `10m`.
+    /// Range: `1m` to `24h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub booking_for: Option<Duration>,
 }
@@ -381,7 +381,7 @@ pub enum BufferService {
 /// True if nodes may be removed at all.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VoluntaryDisruption {
-    /// Nodes are removed as the pools say.
+    /// Nodes are removed by the settings of the pools.
     #[default]
     Allowed,
     /// No node is removed, removals under way are undone.
@@ -507,7 +507,7 @@ pub struct ClusterScalingPolicyStatus {
     #[schemars(range(min = 0))]
     pub unplaced_pods: Option<i32>,
 
-    /// Those pods, alike ones in one row, with what each pool says; the largest group comes first.
+    /// Those pods, alike ones in one row, with the reason of each pool; the largest group comes first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 50))]
     pub unplaced: Vec<UnplacedPods>,

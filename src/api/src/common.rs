@@ -121,9 +121,9 @@ pub enum BudgetReason {
     Drifted,
     /// It is older than `rotation.maxAge`.
     Expired,
-    /// A condition has said for too long that something is wrong (`repair`).
+    /// A condition has reported an error for too long (`repair`).
     Unhealthy,
-    /// The cloud is about to take it, as a taint or a notice says. Only budgets that name this reason hold it back.
+    /// The cloud is about to take it, by a taint or a notice. Only budgets that name this reason hold it back.
     Interrupted,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
     RemovalRequested,

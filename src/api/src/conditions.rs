@@ -1,9 +1,9 @@
 //! The words of status conditions: every type and reason in one place, and the one way to set a condition.
 //!
 //! kstatus reads Ready (true when all is well), Reconciling and Stalled (present only when true): an object without
-//! Ready would be taken for current, so Ready is written at first sight; Ready false alone would be taken for
-//! progress, so what only an edit can mend is Stalled too. Limits, backoffs and failing launches never touch Ready; a
-//! provider that does not answer makes it Unknown.
+//! Ready would be taken for current, so Ready is written at the first observation; Ready false alone would be taken for
+//! progress, so a state that only an edit can mend is Stalled too. Limits, backoffs and failing launches never touch
+//! Ready; a provider that does not answer makes it Unknown.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;

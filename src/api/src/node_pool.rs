@@ -281,8 +281,8 @@ pub struct KwokSimulation {
 #[x_kube(validation = Rule::new("!(has(self.anyCluster) && self.anyCluster && has(self.clusterName))")
     .message("provider.aws.anyCluster contradicts clusterName: remove one of the two").field_path(".anyCluster"))]
 pub struct AwsProvider {
-    /// The region of the groups, for example `eu-west-1`. Default: what the environment says (`AWS_REGION`, the
-    /// profile, the instance's metadata).
+    /// The region of the groups, for example `eu-west-1`. Default: the environment's (`AWS_REGION`, the profile, the
+    /// instance's metadata).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 32), regex(pattern = AWS_REGION_PATTERN))]
     pub region: Option<String>,
@@ -318,7 +318,7 @@ pub struct AwsProvider {
     #[schemars(with = "MixedTypes")]
     pub mixed_types: Option<MixedTypes>,
 
-    /// Name of the SQS queue to which EventBridge sends what EC2 says of instances that go: the queue that Karpenter's
+    /// Name of the SQS queue to which EventBridge sends EC2's notices of instances that go: the queue that Karpenter's
     /// `interruptionQueue` names. Spot interruption warnings, state changes and scheduled changes make a node
     /// `Interrupted`: it is bought for and drained at once. The queue must be this cluster's alone, since what has been
     /// read is deleted. Default: no queue is read.

@@ -78,7 +78,7 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 50))]
     pub unbound: Vec<UnboundStatus>,
 
-    /// Nodes that are not needed, grouped by since when.
+    /// Nodes that are not needed, grouped by the time since which they are not.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2000))]
     pub unneeded: Vec<UnneededNodes>,

@@ -23,7 +23,7 @@ pub const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
 pub struct ProvisioningRequestSpec {
     /// The pods, by shape.
     pub pod_sets: Vec<PodSet>,
-    /// Name of the provisioning class, which says who serves the request and how.
+    /// Name of the provisioning class, which selects the controller that serves the request, and the service.
     pub provisioning_class_name: String,
     /// Further parameters, read by the provisioning class.
     pub parameters: Option<BTreeMap<String, Value>>,

@@ -15,8 +15,8 @@ pub const MAX_REPLICAS: i64 = 1_000_000;
 /// The form of `fallback.replicas`.
 pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
 
-/// Scaling of one workload. Either it adopts a HorizontalPodAutoscaler and adds what that cannot say, or it brings its
-/// own metrics. Deleting it stops the scaling; the workload stays as it is.
+/// Scaling of one workload. Either it adopts a HorizontalPodAutoscaler and adds fields that an HPA does not have, or it
+/// brings its own metrics. Deleting it stops the scaling; the workload stays as it is.
 // Each column has words of the same names.
 #[allow(clippy::duplicated_attributes)]
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

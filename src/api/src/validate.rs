@@ -1,5 +1,5 @@
-//! Turns stored objects into checked settings with every default filled in, or says which fields are wrong and how to
-//! mend them; an object may have been stored before a rule existed, so nothing of the schema is taken for granted.
+//! Turns stored objects into checked settings with every default filled in, or returns which fields are invalid and how
+//! to mend them; an object may have been stored before a rule existed, so nothing of the schema is taken for granted.
 
 mod cluster_api;
 mod devices;

@@ -170,7 +170,7 @@ pub struct Launches {
 
 /// Reads launches from these activities, newest first. Others, terminations among them, are skipped.
 ///
-/// Differs from upstream: a success clears the failures before it, a failed termination is no failed launch, and
+/// Differs from upstream: a success clears the failures before it, a failed termination is not a failed launch, and
 /// activities older than the request do not count, for they were not asked for.
 #[must_use]
 pub(crate) fn launches(activities: &[Activity]) -> Launches {

@@ -50,7 +50,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Takes one token, on credit if there is none, and says how long until it is there.
+    /// Takes one token, on credit if there is none, and returns how long until it is there.
     fn reserve(&self) -> Duration {
         let now = self.host.monotonic();
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

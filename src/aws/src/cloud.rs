@@ -1,4 +1,4 @@
-//! One region: reads what its pools ask for as seldom as the budget says, and keeps it.
+//! One region: reads what its pools ask for as seldom as the budget requires, and keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::templates::Templates;
 use headroom_observe::host::Host;
 use headroom_provider::gate::Gate;
 
-/// Activities older than this say nothing of what is missing now.
+/// Activities older than this do not show what is missing now.
 const ACTIVITY_AGE_MAX: i64 = 3_600;
 
 /// One region.

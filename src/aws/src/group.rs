@@ -31,7 +31,7 @@ pub struct Group {
     pub being_deleted: bool,
     /// Launch settings.
     pub launches: Launches,
-    /// Reason why desired capacity is no count of nodes, if so.
+    /// Reason why desired capacity is not a count of nodes, if so.
     pub weighted: Option<String>,
 }
 

@@ -65,7 +65,7 @@ impl Holds {
         self.hold(name, why, words, at, length);
     }
 
-    /// Takes in what a group's activities say of its launches.
+    /// Adopts the launches that a group's activities report.
     pub fn take(&mut self, name: &Arc<str>, launches: &Launches, zones: usize) {
         for failed in &launches.failed {
             self.failed(name, failed.class, &failed.message, zones, failed.at);

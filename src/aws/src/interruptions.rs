@@ -1,5 +1,6 @@
-//! Notices of interruptions: what a message of the queue says, and which instances are about to go. A message stays in the
-//! queue until the instances that it names have gone or are on their way, so that no restart loses it. It makes no call.
+//! Notices of interruptions: the content of a queue's message, and the instances that are about to go. A message stays
+//! in the queue until the instances that it names have gone or are on their way, so that no restart loses it. It makes
+//! no call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +31,7 @@ pub struct Interruption {
 }
 
 /// Reads the body of a message: an event as EventBridge writes it. `None` for all that names no instance that goes:
-/// recommendations, other events, and what is no event at all.
+/// recommendations, other events, and text that is not an event at all.
 #[must_use]
 pub fn read(body: &str) -> Option<Interruption> {
     if MESSAGE_MAX_BYTES < body.len() {
@@ -83,7 +84,7 @@ struct Held {
 pub enum Fate {
     /// A group lists it as running or coming.
     Here,
-    /// It is going or gone, as its group, or our own call, says.
+    /// It is going or gone, by its group or by our own call.
     Going,
     /// No group of ours lists it.
     Unlisted,

@@ -14,10 +14,10 @@ const OPTION_PREFIX: &str = "autoscaling-options/";
 
 /// The settings that the tags give, `None` when they give none, and the tags that cannot be read, in words.
 ///
-/// Source: Cluster Autoscaler, cloudprovider/aws/aws_manager.go, GetAsgOptions, with the options of NodeGroupAutoscalingOptions.
-/// Differs from upstream: a tag that cannot be read is reported in a condition and not only logged; a ratio that is no whole
-/// percentage is rounded down, so that no node goes that would have stayed; `maxnodeprovisiontime` is read too, up to a
-/// day.
+/// Source: Cluster Autoscaler, cloudprovider/aws/aws_manager.go, GetAsgOptions, with the options of
+/// NodeGroupAutoscalingOptions. Differs from upstream: a tag that cannot be read is reported in a condition and not
+/// only logged; a ratio that is not a whole percentage is rounded down, so that no node goes that would have stayed;
+/// `maxnodeprovisiontime` is read too, up to a day.
 #[must_use]
 pub(crate) fn read(tags: &BTreeMap<String, String>) -> (Option<GroupOptions>, Vec<String>) {
     let (mut options, mut wrong) = (GroupOptions::default(), Vec::new());
@@ -55,7 +55,7 @@ fn take(options: &mut GroupOptions, option: &str, value: &str) -> Result<(), &'s
     Ok(())
 }
 
-/// True if a tag of another kind can be read; what it says, `shape` takes.
+/// True if a tag of another kind can be read; `shape` takes its value.
 fn check(rest: &str, value: &str) -> Result<(), &'static str> {
     match rest.split_once('/') {
         Some(("label", key)) if !key.is_empty() => Ok(()),

@@ -18,7 +18,7 @@ pub enum Origin {
 /// Ids of the instances that were launched from something else than the group launches from now. `version` is the number
 /// that the version of the group's launch template stands for; `None` while it has not been read.
 ///
-/// A group whose types have launch templates of their own says nothing of its instances: which one made them is unknown.
+/// A group whose types have launch templates of their own does not report which one made an instance.
 #[must_use]
 pub fn outdated(group: &Group, version: Option<&str>) -> BTreeSet<Arc<str>> {
     let machines = group.instances.iter();

@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// Messages that one look deletes.
 const DELETIONS_MAX: usize = 50;
 
-/// Takes in what the queues say now. A queue that fails is left alone for up to a minute, and holds up nothing else.
+/// Adopts the messages of the queues. A queue that fails is left alone for up to a minute, and holds up nothing else.
 pub(crate) async fn refresh(cloud: &Cloud, wanted: &Wanted) {
     {
         let mut snapshot = cloud.snapshot();

@@ -27,7 +27,7 @@ pub(crate) fn quota_family(instance_type: &str, spot: bool) -> String {
 
 /// Families and markets with their quota: its name in the console of Service Quotas, and its code.
 ///
-/// Source: the quotas that the documentation of EC2 lists. For markets that are not here the name says enough.
+/// Source: the quotas that the documentation of EC2 lists. For markets that are not here the name is enough.
 const QUOTAS: &[(&str, &str, &str)] = &[
     ("standard/on-demand", "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances", "L-1216C47A"),
     ("standard/spot", "All Standard (A, C, D, H, I, M, R, T, Z) Spot Instance Requests", "L-34B43A08"),
@@ -42,8 +42,8 @@ const QUOTAS: &[(&str, &str, &str)] = &[
     ("inf/spot", "All Inf Spot Instance Requests", "L-B5D1601B"),
 ];
 
-/// The message about a used-up quota: its name, and what to do. `family` is what [`quota_family`] says of
-/// the machines, `None` where they are of several types; `message` is AWS's own.
+/// The message about a used-up quota: its name, and what to do. `family` is the result of [`quota_family`] for the
+/// machines, `None` where they are of several types; `message` is AWS's own.
 #[must_use]
 pub(crate) fn advice(family: Option<&str>, message: &str) -> String {
     let others = [

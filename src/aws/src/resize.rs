@@ -34,7 +34,7 @@ const LAUNCH: &str = "autoscaling:LaunchInstances";
 
 /// Raises a group to `request.to`: at once where AWS can, by its desired capacity else.
 ///
-/// Never writes a size that is no greater than the one just read; what AWS already wants is accepted as it is.
+/// Never writes a size that is not greater than the one just read; a size that AWS already wants is accepted as it is.
 ///
 /// # Errors
 /// [`Error`] when AWS refused, or when it is unknown what a write did.

@@ -399,7 +399,7 @@ fn requirements(found: &types::InstanceRequirements) -> Requirements {
     }
 }
 
-/// Reason why desired capacity is no count of nodes.
+/// Reason why desired capacity is not a count of nodes.
 fn weighted(found: &types::AutoScalingGroup) -> Option<String> {
     if let Some(unit) = found.desired_capacity_type().filter(|unit| !unit.is_empty() && *unit != "units") {
         return Some(format!("its desired capacity counts {unit}"));

@@ -1,4 +1,4 @@
-//! The node that a group would add: its types' amounts, its tags, its EKS node group, and what the pool says. Pure.
+//! The node that a group would add: its types' amounts, its tags, its EKS node group, and the pool's template. Pure.
 
 use std::sync::Arc;
 
@@ -99,7 +99,7 @@ pub(crate) fn template(
         (false, _) => TemplateTrust::Mixed,
     };
     let version = (!resolved.version.is_empty()).then(|| resolved.version.clone());
-    // What a tag, EKS or the pool says is so for every node.
+    // Values from a tag, EKS or the pool hold for every node.
     open_labels.retain(|key, _| labels.get(key).is_none());
     let node = NodeTemplate { labels, taints: last_of_each(taints), capacity, allocatable };
     Ok(GroupTemplate { node, open_labels, trust, version })
@@ -195,7 +195,7 @@ pub(crate) fn amounts(machine: &InstanceType) -> (Resources, Resources) {
 /// architecture nor its GPUs are known.
 ///
 /// # Errors
-/// In words, when the requirements do not say the least of CPU and memory.
+/// Error message when the requirements do not give the least of CPU and memory.
 pub(crate) fn least_machine(least: Requirements) -> Result<InstanceType, String> {
     let Requirements { cpus, memory_mib } = least;
     if cpus == 0 || memory_mib == 0 {
@@ -278,7 +278,7 @@ pub(crate) fn taint_effect(tag: &str) -> Option<(&str, TaintEffect)> {
     Some((value, effect))
 }
 
-/// Sets an amount as a tag says; for cpu and memory what the system keeps is still taken off.
+/// Sets an amount as a tag gives it; for cpu and memory the system's reservation is still taken off.
 fn set_amount(name: &str, value: &str, capacity: &mut Resources, allocatable: &mut Resources) {
     let Some(amount) = Quantity::parse(value).ok().filter(|amount| !amount.is_negative()) else { return };
     let kept = |had: i64, offered: i64| had.saturating_sub(offered).max(0);

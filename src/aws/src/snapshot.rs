@@ -84,7 +84,7 @@ pub struct ForeignEdit {
 pub struct Birth {
     /// Time at which it was first seen.
     pub seen_at: UnixTime,
-    /// Time at which AWS says its launch began.
+    /// Time at which AWS reports that its launch began.
     pub begun_at: Option<UnixTime>,
     /// Time at which it was last seen held by a lifecycle hook.
     pub held_at: Option<UnixTime>,
@@ -93,7 +93,7 @@ pub struct Birth {
 }
 
 impl Birth {
-    /// From when on it should become a node: a hook may hold a launch for as long as it says.
+    /// Time from which it should have become a node: a hook may hold a launch for its whole timeout.
     #[must_use]
     pub fn counts_from(&self) -> UnixTime {
         let begun = self.begun_at.unwrap_or(self.seen_at);
@@ -249,8 +249,8 @@ impl Snapshot {
         *count = count.saturating_add(1);
     }
 
-    /// Stores a read of a group, unless a write of ours came between: `writes` is what [`Self::writes_of`] said when the
-    /// read began.
+    /// Stores a read of a group, unless a write of ours came between: `writes` is the result of [`Self::writes_of`]
+    /// when the read began.
     pub fn store(&mut self, mut group: Group, writes: u64, at: UnixTime, clock: Instant) {
         if self.writes_of(&group.name) != writes {
             return;
@@ -328,7 +328,7 @@ impl Snapshot {
         self.holds.retain(|name| groups.contains_key(name));
     }
 
-    /// Takes in what a group's activities say.
+    /// Adopts a group's activities.
     pub fn store_launches(&mut self, name: &Arc<str>, launches: Launches, clock: Instant) {
         for (id, at) in &launches.begun {
             if let Some(birth) = self.births.get_mut(id) {
@@ -340,13 +340,13 @@ impl Snapshot {
         self.launches.insert(name.clone(), (launches, clock));
     }
 
-    /// Names of groups whose activities matter and were not read for a while: instances are missing, or one is
-    /// no node and its launch is not known.
+    /// Names of groups whose activities matter and were not read for a while: instances are missing, or one is not a
+    /// node and its launch is not known.
     #[must_use]
     pub fn activities_due(&self, registered: &BTreeSet<Arc<str>>, clock: Instant) -> Vec<Arc<str>> {
         let due = |(name, read): &(&Arc<str>, &Read)| {
             let group = &read.group;
-            // What was read before our last write says nothing of what it asked for.
+            // A read before our last write does not show the effect of that write.
             let before_write = |at: &Instant| self.wrote.get(*name).is_some_and(|wrote| *at <= *wrote);
             let recent =
                 self.launches.get(*name).is_some_and(|(_, at)| clock < *at + ACTIVITIES && !before_write(at));

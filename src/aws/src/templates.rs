@@ -23,7 +23,7 @@ const NODE_GROUP_TTL: Duration = Duration::from_secs(360);
 const TYPE_TTL: Duration = Duration::from_secs(86_400);
 /// Pause before a failed read is tried again.
 const RETRY: Duration = Duration::from_secs(60);
-/// Tags by which EKS says whose a group is.
+/// Tags by which EKS names the owner of a group.
 const EKS_CLUSTER_TAG: &str = "eks:cluster-name";
 const EKS_NODE_GROUP_TAG: &str = "eks:nodegroup-name";
 
@@ -88,7 +88,7 @@ pub(crate) async fn refresh(
         let version = shape.template.as_ref().ok().and_then(|template| template.version.clone());
         let now = cloud.host.now();
         let mut snapshot = cloud.snapshot();
-        // What cannot be read now is no other version.
+        // A template that cannot be read now is not another version.
         if shape.template.is_ok() {
             snapshot.holds.see(&group, version, now);
         }

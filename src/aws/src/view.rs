@@ -134,8 +134,8 @@ fn group_state(
     state
 }
 
-/// Instances that AWS launches of its own accord in place of those that it takes for unhealthy, or that somebody terminated: all
-/// that are missing, unless it launches none, says that it cannot, or has not done it for long.
+/// Instances that AWS launches of its own accord in place of those that it takes for unhealthy, or that somebody
+/// terminated: all that are missing, unless it launches none, reports that it cannot, or has not done it for long.
 ///
 /// An open increase counts what is missing already, and a victim of the operator lowers the size.
 fn replacements(state: &GroupState, snapshot: &Snapshot, read: &Read, now: UnixTime) -> u32 {
@@ -210,7 +210,7 @@ fn remark(state: &GroupState, read: &Read, notes: &mut Notes) {
     }
 }
 
-/// Instances of the group that a queue says are about to go.
+/// Instances of the group that a queue announces are about to go.
 fn interrupted(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str>> {
     if snapshot.interruptions.is_empty() {
         return BTreeMap::new();
@@ -245,7 +245,7 @@ fn failures(group: &Group, snapshot: &Snapshot, now: UnixTime) -> Vec<LaunchFail
         instance_type: instance_type.clone(),
         market: market.clone(),
     };
-    // A fault that passes is no reason to leave the group alone.
+    // A fault that passes is not a reason to leave the group alone.
     let own = snapshot.failed_launches(&group.name).filter(|failed| failed.class != Class::Transient);
     let mut failures: Vec<LaunchFailure> = own
         .map(|failed| LaunchFailure {

@@ -71,7 +71,7 @@ pub enum CompileError {
 #[error("{0}")]
 pub struct RuntimeError(pub String);
 
-/// The end of what is said of a value that is not known yet.
+/// End of the messages about a value that is not known yet.
 const UNKNOWN: &str = "is not known yet";
 
 impl RuntimeError {

@@ -91,7 +91,7 @@ impl Group {
         self.object.replicas().saturating_sub(count)
     }
 
-    /// Reason why its MachineSets make no machine, if they say so.
+    /// Reason why its MachineSets make no machine, if they report one.
     #[must_use]
     pub(crate) fn makes_nothing(&self) -> Option<&str> {
         self.object.news().filter(|news| news.contains("preflight") || news.contains("not exist"))
@@ -167,7 +167,7 @@ impl Group {
     /// True if a lowering would take marked machines and no others.
     ///
     /// # Errors
-    /// [`Hold`] when it could take others, or nobody can say.
+    /// [`Hold`] when it could take others, or nobody knows.
     pub(crate) fn settled(&self) -> Result<Settled, Hold> {
         if let Some(hold) = self.stopped() {
             return Err(hold);

@@ -280,7 +280,7 @@ fn parsed(id: &str) -> Result<(GroupKind, Arc<str>), Error> {
     found.ok_or_else(|| Error::unknown(format!("{id} is not a group of Cluster API")))
 }
 
-/// The Cluster that a Node says it belongs to contradicts the pool's.
+/// The Cluster that a Node names contradicts the pool's.
 fn is_foreign(node: Option<&NodeMetadata>, settings: &Settings) -> bool {
     let has = |key: &str, wanted: &str| {
         let found = node.and_then(|node| node.annotations.get(key));

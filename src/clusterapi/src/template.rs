@@ -16,7 +16,7 @@ use super::wire::Scalable;
 
 /// Prefix of Cluster Autoscaler's annotations with the capacity of a group that has no node.
 pub(crate) const CAPACITY: &str = "capacity.cluster-autoscaler.kubernetes.io/";
-/// Pods of a node whose templates do not say.
+/// Pods of a node whose templates do not set a number.
 const PODS_DEFAULT: i64 = 110;
 /// Domains of the labels and taints that Cluster API copies from a Machine to its Node.
 const COPIED_DOMAINS: [&str; 2] = ["node-restriction.kubernetes.io", "node.cluster.x-k8s.io"];

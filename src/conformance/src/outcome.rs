@@ -59,7 +59,7 @@ pub enum Rule {
     UnreadyByState,
     /// While more than a few nodes and more than a fifth of a zone are unready, nodes stay.
     UnreadyFifth,
-    /// Unready nodes are no place for pods.
+    /// Pods are not placed on unready nodes.
     UnreadyTakesNothing,
     /// Of ends that cost the same and help the same pods, another one.
     EqualChoice,

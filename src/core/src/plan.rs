@@ -55,7 +55,7 @@ impl CandidateTaints {
     }
 }
 
-/// One effect on the outside world. The executor has no choices left, but refuses what is no longer true.
+/// One effect on the outside world. The executor has no choices left, but refuses a step that no longer holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all_fields = "camelCase")]
 pub enum Step {

@@ -1,4 +1,4 @@
-//! Room that CapacityBuffers keep free: what is bought for it, what it holds, and what each buffer says.
+//! Room that CapacityBuffers keep free: what is bought for it, what it holds, and the report of each buffer.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ fn key(name: &str) -> ObjectKey {
     ObjectKey::new("default", name)
 }
 
-/// Pool a as for removals, whose ReplicaSet's missing pods are no demand.
+/// Pool a as for removals, whose ReplicaSet's missing pods do not count as demand.
 fn settings() -> Config {
     let mut config = crate::scale_down::settings();
     config.cluster.anticipation = false;

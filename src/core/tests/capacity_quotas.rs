@@ -294,7 +294,7 @@ impl Growing {
         None
     }
 
-    /// Lets the machines come on as the step says.
+    /// Advances the machines by the step.
     fn advance(machines: &mut Machines, (register, ready): (u32, u32)) {
         for (life, next, share) in
             [(Life::Registered, Life::Ready, ready), (Life::Coming, Life::Registered, register)]

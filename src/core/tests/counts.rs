@@ -249,7 +249,7 @@ fn an_instance_is_a_node_by_its_id_or_by_the_name_that_the_cloud_knows() {
     assert_eq!(instances(world().node(member("n1")).node(member("n2")), listed, &History::default()).0, 1);
 }
 
-/// A view of the cloud says nothing of what came after it.
+/// A view of the cloud shows nothing that came after it.
 #[test]
 fn a_node_that_came_after_the_cloud_was_asked_counts_for_the_size() {
     let size = |node: NodeBuilder| instances(world().node(node), listing(0, []), &History::default()).2;

@@ -32,7 +32,7 @@ fn decided_on(name: &str, replicas: u32) -> WorldBuilder {
     empty().controller(controller(ControllerKind::ReplicaSet, name, replicas, pod(name).cpu("1")))
 }
 
-/// Reason and number of those that were no demand.
+/// Reason and number of those that did not count as demand.
 fn skipped(plan: &Plan) -> Vec<(Reason, u32)> {
     let verdicts = plan.reasons.pods.iter();
     verdicts.filter_map(|verdict| Some((verdict.skipped?, verdict.pods_count))).collect()

@@ -114,7 +114,7 @@ fn pool_leaves_daemon_and_mirror_pods_out_where_it_says_so() {
     assert_eq!(one(daemon(), &mirrors), Reason::NotUnderutilized);
     assert_eq!(one(mirror(), &mirrors), Reason::Underutilized);
     assert_eq!(one(mirror(), &daemons), Reason::NotUnderutilized);
-    // What the group's own marks say goes before.
+    // The group's own marks go before.
     let own = GroupOptions { ignore_daemon_sets: Some(false), ..GroupOptions::default() };
     assert_eq!(one(daemon().group_options("a", "a-1", own), &daemons), Reason::NotUnderutilized);
 }

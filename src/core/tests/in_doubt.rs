@@ -1,4 +1,4 @@
-//! Increases of which nobody knows yet what has become: calls without an answer, nodes out of sight, requests taken back.
+//! Increases with an unknown result: calls without an answer, nodes that are not visible, requests taken back.
 
 use headroom_core::config::Config;
 use headroom_core::history::{Action, Backoff, DecisionOutcome, History, IncreasePhase};

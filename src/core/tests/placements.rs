@@ -159,7 +159,7 @@ fn count(nodes: &[Filled], wanted: &str, key: &str, value: &str) -> usize {
     here.flat_map(|node| &node.pods).filter(|pod| app(pod) == wanted).count()
 }
 
-/// The rules once more, as simply as they can be said, over the state in which a plan ends.
+/// The rules once more, in their simplest form, over the state in which a plan ends.
 fn broken_rule(nodes: &[Filled]) -> Option<String> {
     for node in nodes {
         let cpu: i64 = node.pods.iter().map(|pod| pod.requests.cpu_milli).sum();

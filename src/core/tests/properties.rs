@@ -260,7 +260,7 @@ proptest! {
                 }
             }
         }
-        // Counters kept through all placements say the same as counters made anew.
+        // Counters kept through all placements equal counters made anew.
         let mut anew = Snapshot::new(&world);
         for node in &nodes {
             let placed: Vec<PodRef> = snapshot.pods(*node).collect();

@@ -182,7 +182,7 @@ fn pool_reports_that_its_groups_are_full_unless_it_is_full_itself() {
     let none = History::default();
     assert_eq!(refused(&world, &none, pool("general")).0, Reason::GroupMaxNodesReached);
     assert_eq!(refused(&world, &none, pool("general").bounds(0, 5)).0, Reason::MaxNodesReached);
-    // A group that is held back may be asked again later: that is what there is to say.
+    // A group that is held back may be asked again later: that is the whole report.
     let failure = Backoff {
         class: FailureClass::OutOfCapacity,
         failures: 1,

@@ -204,8 +204,8 @@ fn live_look_that_finds_a_pod_lets_go_of_the_node() {
     assert!(matches!(&advance.steps[..], [Step::Unmark { .. }]));
 }
 
-/// A 403 on the mark says nothing of the pool's other nodes: the removal ends, and the pool's cooldown after a failure,
-/// which is for nodes that could not be drained or deleted, does not begin.
+/// A 403 on the mark shows nothing about the pool's other nodes: the removal ends, and the pool's cooldown after a
+/// failure, which is for nodes that could not be drained or deleted, does not begin.
 #[test]
 fn a_mark_that_is_refused_ends_the_removal_and_starts_no_cooldown() {
     let mut history = open(Reason::Empty, RemovalPhase::Journalled, &["n"]);

@@ -163,8 +163,8 @@ fn each_well_used_node_whose_pods_have_room_goes_though_there_are_many_others() 
 
 #[test]
 fn well_used_node_that_a_long_search_did_not_reach_keeps_its_clock() {
-    // No two pods are alike, and none has room elsewhere: each is tried on all nodes. Their number is no divisor of the
-    // bound on work, which is passed and never met.
+    // No two pods are alike, and none has room elsewhere: each is tried on all nodes. Their number is not a divisor of
+    // the bound on work, which is passed and never met.
     let names: Vec<String> = (0..1603).map(|index| format!("n{index:04}")).collect();
     let pods = names.iter().enumerate().map(|(index, node)| {
         of(&format!("on-{node}"), "3", node).memory(&(i64::try_from(index).expect("few") + 1).to_string())

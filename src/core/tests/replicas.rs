@@ -140,7 +140,7 @@ fn outage() -> Answer<'static> {
     Answer::Unknown(Unknown::Failed("connection refused".into()))
 }
 
-/// Everything that says nothing about the load.
+/// Everything that shows nothing about the load.
 fn nothing_known() -> impl Strategy<Value = Answer<'static>> {
     prop_oneof![
         Just(outage()),

@@ -120,7 +120,7 @@ fn places_for_pods_of_nodes_that_leave_are_taken_until_their_removal_is_given_up
         reasons(&decided).into_iter().find(|(node, _, _)| node == "n").expect("a verdict").1
     };
     assert_eq!(after(RemovalPhase::Draining), Reason::NoPlaceToMovePods);
-    // Being given up it is no place for others yet, and its pods stay where they are.
+    // A node whose removal is given up does not take other pods yet, and its pods stay where they are.
     assert_ne!(after(RemovalPhase::Undoing), Reason::NoPlaceToMovePods);
 }
 

@@ -151,7 +151,7 @@ fn daemon_set_that_does_not_want_the_node_takes_nothing() {
     check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 0, 1)]);
 }
 
-// === pods that are no demand ===
+// === pods that do not count as demand ===
 
 #[test]
 fn gated_deleted_and_finished_pods_want_nothing() {
@@ -431,7 +431,7 @@ fn increase_beyond_an_edited_maximum_is_cancelled_and_planned_anew() {
     assert_eq!(second.next_history.pools["general"].decisions[1].outcome, DecisionOutcome::Cancelled);
 }
 
-// === nodes that are no nodes yet, or no more ===
+// === instances that are not nodes yet, or not any more ===
 
 #[test]
 fn instances_that_are_no_nodes_yet_take_pods() {

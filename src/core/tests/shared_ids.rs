@@ -93,7 +93,7 @@ fn a_deletion_under_the_name_of_another_node_is_let_go_of() {
     assert!(victims(&history).is_empty());
 }
 
-/// A removal that says it is deleting this node, by this id.
+/// A removal in the memory that is deleting this node, by this id.
 fn forged(node: &str, id: &str) -> History {
     let mut history = open(Reason::Underutilized, RemovalPhase::Deleting, &[node]);
     let memory = history.pools.get_mut("a").expect("opened");

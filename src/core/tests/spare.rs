@@ -30,7 +30,7 @@ fn small_nodes_are_given_up_one_by_one_where_a_large_one_takes_all_pods() {
     let world = full.group("few", "g", "", 0).group("many", "g", "", 0);
     let config = settings(pool("few").bounds(0, 10), "many");
     check(&plan_fresh(&world.clone().build(), &config), &[("many", "g", 0, 1)]);
-    // A pod that nobody can take is no reason to keep them.
+    // A pod that nobody can take is not a reason to keep them.
     let hopeless = world.pod(pod("hopeless").cpu("64")).build();
     check(&plan_fresh(&hopeless, &config), &[("many", "g", 0, 1)]);
 }

@@ -173,7 +173,7 @@ fn pods_nominated_for_a_node_that_is_gone_are_held_back_like_others() {
     assert_eq!(verdict(&held, "odd").skipped, Some(Reason::RefusedByScheduler));
 }
 
-/// The reason why `second` is no demand where `first` is held back.
+/// Reason why `second` does not count as demand where `first` is held back.
 fn after(first: PodBuilder, second: PodBuilder) -> Option<Reason> {
     let history =
         plans(&with(refused_node(0), first), History::default(), &[SETTLE.0 + 1, HELD]).next_history;

@@ -58,7 +58,7 @@ fn pool_name(pool: u8) -> Arc<str> {
     format!("pool-{pool}").into()
 }
 
-/// Instances by group, id and the node that the provider says they are.
+/// Instances by group, id and the node that the provider reports for them.
 fn provider(instances: &[(u8, u8, Option<u8>)]) -> ProviderState {
     let mut state = ProviderState::default();
     for (group, id, node) in instances {

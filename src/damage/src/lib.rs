@@ -14,7 +14,7 @@ pub struct Tally {
     pub refused: u64,
 }
 
-/// Number of cases that are tried: what HEADROOM_CASES says, or `usual`.
+/// Number of cases that are tried: HEADROOM_CASES, or `usual`.
 #[must_use]
 pub fn cases(usual: u64) -> u64 {
     std::env::var("HEADROOM_CASES").ok().and_then(|count| count.parse().ok()).unwrap_or(usual)
@@ -67,7 +67,7 @@ pub fn try_bytes(
     })
 }
 
-/// Runs the cases; `one` says with which words it was refused, and what it was.
+/// Runs the cases; `one` returns the message of a refusal, and the case.
 fn try_each(
     cases: u64,
     one: impl Fn(&mut fastrand::Rng) -> Result<(), (String, String)>,

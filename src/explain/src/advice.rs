@@ -128,7 +128,7 @@ impl Trials<'_> {
         Some(headroom_core::plan(view, &input.history, &self.opened.case.config(), input.now))
     }
 
-    /// True if the pool takes the pod in a plan; `None` where the plan does not say.
+    /// True if the pool takes the pod in a plan; `None` where the plan does not report it.
     fn answer(&self, plan: &Plan, pool: &str) -> Option<Answer> {
         let verdict = verdict_in(plan, self.pod)?;
         if verdict.on_new.contains_key(pool) {

@@ -22,7 +22,7 @@ pub const FORMAT: &str = "headroom.dev/snapshot";
 /// The version that this program writes. It reads all before it too: version 1 has no inputs of decisions on replicas.
 pub const VERSION: u32 = 2;
 
-/// Reason why a file is no case.
+/// Reason why a file is not a case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It cannot be opened.
@@ -31,7 +31,7 @@ pub enum Error {
     /// It is no JSON, or not of this shape.
     #[error("not a snapshot")]
     Shape(#[from] serde_json::Error),
-    /// It says that it is something else.
+    /// It has another format.
     #[error("not a snapshot: `format` is {0:?} and should be {FORMAT:?}")]
     Format(String),
     /// It is of another version.
@@ -97,7 +97,7 @@ impl Case {
     /// Reads a file's text.
     ///
     /// # Errors
-    /// If it is no snapshot, or of another version.
+    /// If it is not a snapshot, or of another version.
     pub fn parse(text: &str) -> Result<Self, Error> {
         checked::check(text.as_bytes(), checked::LIMITS)?;
         Ok(serde_json::from_str(text)?)
@@ -107,7 +107,7 @@ impl Case {
     /// take it in.
     ///
     /// # Errors
-    /// If it cannot be read, is no snapshot, or is of another version.
+    /// If it cannot be read, is not a snapshot, or is of another version.
     pub fn read<R: Read>(open: impl Fn() -> std::io::Result<R>) -> Result<Self, Error> {
         checked::check(open()?, checked::LIMITS)?;
         Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, open()?))?)
@@ -163,7 +163,7 @@ impl Case {
         Ok(Opened { case: self, world, freshness, plan, replicas })
     }
 
-    /// The settings of plans. A pool that the operator only looks at is planned so, whatever its spec says.
+    /// The settings of plans. A pool that the operator only observes is planned so, whatever its spec is.
     pub(super) fn config(&self) -> Config {
         let mut config = self.input.config.clone();
         for pool in config.pools.iter_mut().filter(|pool| pool.mode == Mode::Apply) {

@@ -1,5 +1,5 @@
-//! A look at a snapshot before it is taken in: one pass in little memory that refuses what is no snapshot, what holds a key
-//! twice, and what would need more memory than any cluster does.
+//! Check of a snapshot before it is read: one pass in little memory that refuses files that are not a snapshot, that
+//! hold a key twice, or that would need more memory than any cluster does.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -169,7 +169,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
     }
 }
 
-/// The outermost value: an object that says what it is.
+/// The outermost value: an object with its format.
 struct Top<'a> {
     walk: Walk<'a>,
     head: &'a mut Head,

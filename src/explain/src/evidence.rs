@@ -172,8 +172,8 @@ pub struct EventSeen {
 }
 
 impl PoolSeen {
-    /// True if status says that the pool, as its spec is now, is only looked at: under an operator with `--preview` it is so
-    /// whatever the spec says.
+    /// True if status shows that the pool, as its spec is now, is only observed: under an operator with `--preview` it
+    /// is so whatever the spec is.
     #[must_use]
     pub fn looks_on(&self) -> bool {
         self.status.conditions.iter().any(|condition| {
@@ -228,7 +228,7 @@ impl Evidence {
         self.hpas.iter().find(|hpa| hpa.scales(kind, key))
     }
 
-    /// The ScalingPolicy that has the most to say about a workload: the one that scales it, or that of its HPA.
+    /// The ScalingPolicy that matters most to a workload: the one that scales it, or that of its HPA.
     #[must_use]
     pub fn policy_of(&self, kind: &str, key: &ObjectKey) -> Option<&PolicySeen> {
         self.scalers_of(kind, key).policy()

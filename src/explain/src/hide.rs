@@ -25,7 +25,7 @@ use headroom_core::world::provider::ProviderState;
 use headroom_core::world::record::{StandbyRecord, WorldRecord};
 use headroom_core::world::volume::{ClaimSpec, Volume, VolumeClaim};
 
-/// Labels whose values say what a machine is or where it stands, and not whose it is.
+/// Labels whose values describe a machine or its location, and not its owner.
 const OPEN_KEYS: [&str; 12] = [
     "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region",
@@ -41,7 +41,7 @@ const OPEN_KEYS: [&str; 12] = [
     "kubernetes.io/role",
 ];
 
-/// The one namespace that a rule names: its pods keep their nodes unless a budget says that they may go.
+/// The one namespace that a rule names: its pods keep their nodes unless a budget allows that they go.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// Replacement for text that was taken out.
@@ -62,7 +62,7 @@ impl<'a> Hider<'a> {
         Self { code, pools: pools.into_iter().collect() }
     }
 
-    /// The code of a name; an empty name stays empty, and a node's name that says only its pool stays as it is.
+    /// The code of a name; an empty name stays empty, and a node's name that contains only its pool stays as it is.
     #[must_use]
     pub fn name(&self, name: &str) -> Arc<str> {
         let numbered = |pool: &Arc<str>| {

@@ -1,4 +1,4 @@
-//! Reasons why a node stays, or the course of its removal.
+//! Reasons why a node stays, or the steps of its removal.
 
 use std::collections::BTreeMap;
 

@@ -16,7 +16,7 @@ use super::table::{Column, Table, wrap};
 /// Most rows of a list; what is left out is counted.
 const ROWS_MAX: usize = 12;
 
-/// Most pools that say why they do not take a pod.
+/// Most pools whose reason for not taking a pod is shown.
 const POOLS_MAX: usize = 3;
 
 /// The cluster on one screen.
@@ -291,7 +291,7 @@ fn stuck(opened: &Opened<'_>) -> Vec<String> {
     for policy in &case.evidence.policies {
         for condition in &policy.status.conditions {
             let bad = match &*condition.type_ {
-                // Stalled says the same.
+                // Stalled has the same reason.
                 "Ready" if policy.stalled() == Some(&condition.reason) => false,
                 "Ready" | "MetricsAvailable" => condition.status == "False",
                 "Stalled" | "ReplicasContested" | "FallbackActive" => condition.status == "True",

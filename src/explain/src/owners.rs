@@ -117,7 +117,7 @@ impl PolicySeen {
 }
 
 impl<'a> Scalers<'a> {
-    /// The policy that has the most to say about the workload: one that acts, else that of the HPA that acts, else any.
+    /// The policy that matters most to the workload: one that acts, else that of the HPA that acts, else any.
     #[must_use]
     pub fn policy(&self) -> Option<&'a PolicySeen> {
         let acting = self.acting.iter().find_map(|scaler| match scaler {

@@ -1,4 +1,4 @@
-//! Reasons why a pod is pending, or the course by which it got its node.
+//! Reasons why a pod is pending, or the steps by which it got its node.
 
 use headroom_core::history::{Action, DecisionAction};
 use headroom_core::labels::ObjectKey;
@@ -107,7 +107,7 @@ pub(super) fn place(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Po
     step(ready_at, Stage::Running, format!("pod {} became ready", pod.key));
 }
 
-/// A pod without a node: what the plan says of it now.
+/// A pod without a node: the present plan's verdict on it.
 fn waiting(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod) {
     let evidence = &opened.case.evidence;
     if let Some((at, words)) = evidence.pod(&pod.key).and_then(|times| times.unscheduled.clone()) {
@@ -201,7 +201,7 @@ fn answer(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict
         explanation.next.push("there is no valid NodePool: create one, or see `headroom status`".to_owned());
     }
     for (pool, memory) in &opened.case.input.history.pools {
-        // A node that leaves is no help to a pod that waits.
+        // A node that leaves does not help a pod that waits.
         for intent in memory.intents.iter().filter(|intent| matches!(intent.action, Action::Increase(_))) {
             if verdict.on_existing_count > 0 || verdict.on_new.contains_key(pool) {
                 explanation.next.push(format!("pool {pool}: {}", chain::intent_in_words(intent)));
@@ -231,7 +231,7 @@ fn gang(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, verdict: 
     }
 }
 
-/// Names the scheduler where it is why the pod is no demand, and what would change that.
+/// Names the scheduler where it is the reason why the pod does not count as demand, and the change that would help.
 fn by_scheduler(explanation: &mut Explanation, opened: &Opened<'_>, pod: &Pod, reason: Reason) {
     let scheduler = &pod.class.scheduler;
     match reason {

@@ -534,7 +534,7 @@ fn policy_in_conflict_is_not_named_as_who_scales_and_a_conflict_is_listed_once()
     assert!(text.contains("hpa default/w1, which nobody runs"), "{text}");
     drop(opened);
 
-    // The HPA has just been made: no policy of its own says yet whose it is.
+    // The HPA has just been made: no policy of its own names its owner yet.
     case.evidence.policies.remove(1);
     let opened = case.open().unwrap();
     let text = workload::explain(&opened, "Deployment", &key("w")).unwrap().text();

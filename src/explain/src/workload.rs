@@ -20,7 +20,7 @@ pub fn explain(opened: &Opened<'_>, kind: &str, key: &ObjectKey) -> Option<Expla
     let evidence = &opened.case.evidence;
     let workload = evidence.workload(kind, key)?;
     let mut explanation = Explanation::new(format!("{} {key}", kind.to_lowercase()), opened.now());
-    // Nobody but its owner sizes a Job or a DaemonSet, and their pods are no replicas.
+    // Nobody but its owner sizes a Job or a DaemonSet, and their pods are not replicas.
     let sized_by_itself = matches!(kind, "Job" | "DaemonSet");
     let word = if sized_by_itself { "pods" } else { "replicas" };
     explanation.fact(word, format!("{} wanted, {} ready", workload.replicas, workload.ready));
@@ -80,7 +80,8 @@ fn owners(explanation: &mut Explanation, scalers: &Scalers<'_>, evidence: &Evide
     }
 }
 
-/// An HPA beside a policy that has its workload: a policy of its own says whose it is, and without one nobody has said so yet.
+/// An HPA beside a policy that has its workload: a policy of its own names its owner, and without one the owner is
+/// unknown yet.
 fn unused(hpa: &HpaSeen, evidence: &Evidence) -> String {
     match evidence.home_of(hpa) {
         Some(_) => format!("hpa {}, which nobody runs: the policy is older", hpa.key),
@@ -265,7 +266,7 @@ fn conditions(explanation: &mut Explanation, conditions: &[ConditionSeen]) {
     }
 }
 
-/// The word that says what holds a policy's workload where it is.
+/// The reason that holds a policy's workload where it is.
 fn why(policy: &PolicySeen) -> Option<String> {
     let reason = policy.status.reason.as_deref()?;
     let last = policy.status.decisions.first().and_then(|decision| decision.message.as_deref());

@@ -28,9 +28,9 @@ pub(crate) struct Group {
     pub target: u32,
     /// Instances, each id once.
     pub instances: BTreeMap<Arc<str>, Instance>,
-    /// First sight of instances without a node.
+    /// First observation of instances without a node.
     pub first_seen: BTreeMap<Arc<str>, UnixTime>,
-    /// First sight of failed launches, by instance and code.
+    /// First observation of failed launches, by instance and code.
     pub failed: BTreeMap<(Arc<str>, String), UnixTime>,
     /// Instances deleted by us and still listed.
     pub gone: BTreeSet<Arc<str>>,
@@ -38,7 +38,7 @@ pub(crate) struct Group {
     pub remarks: Vec<String>,
     /// Error if the group could not be read; `None` if it was.
     pub trouble: Option<CallError>,
-    /// Since when and for how many rounds the server does not list it.
+    /// Time since which the server does not list it, and the number of rounds.
     pub missing: Option<(Instant, u32)>,
     /// The template, encoded, or why there is none.
     pub template: Option<Result<Arc<[u8]>, String>>,
@@ -46,7 +46,7 @@ pub(crate) struct Group {
     pub options: Option<GroupOptions>,
     /// A size changed by somebody else: from, to, when.
     pub foreign: Option<(u32, u32, Instant)>,
-    /// Wishes that the server does not take back, in words, and since when.
+    /// Unfulfilled requests that the server does not take back, as a message, and the time since which.
     pub unfulfilled: Option<(String, Instant)>,
     /// Time at which template and settings are read again.
     pub extras_due: Option<Instant>,

@@ -13,10 +13,10 @@ use prost::Message;
 
 use super::wire::{CoreNode, CoreQuantity};
 
-/// Pods of a node whose template does not say.
+/// Pods of a node whose template does not set a number.
 const PODS_DEFAULT: i64 = 110;
 
-/// The template of a group's nodes for this pool. What the pool declares precedes what the server says.
+/// The template of a group's nodes for this pool. The pool's declaration precedes the server's.
 ///
 /// # Errors
 /// In words, when the bytes are not a Node, or neither the server nor the pool gives cpu and memory.

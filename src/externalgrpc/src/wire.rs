@@ -149,7 +149,7 @@ pub struct InstanceStatus {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, prost::Enumeration)]
 #[repr(i32)]
 pub enum State {
-    /// Not said.
+    /// Not set.
     Unspecified = 0,
     /// There.
     Running = 1,

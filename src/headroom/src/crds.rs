@@ -45,7 +45,7 @@ pub fn file_name(definition: &CustomResourceDefinition) -> String {
 /// The definition as YAML, the same bytes each time.
 ///
 /// # Errors
-/// Only if the definition holds something that YAML can not say.
+/// Only if the definition holds something that YAML cannot express.
 pub fn render(definition: &CustomResourceDefinition) -> Result<String, Error> {
     let yaml = serde_saphyr::to_string(definition)
         .map_err(|source| Error { name: file_name(definition), source })?;
@@ -65,7 +65,7 @@ pub fn render_all() -> Result<String, Error> {
 ///
 /// Server-side apply that takes the last field of such an object away leaves a null in its place, which is then read as
 /// the defaults. Elsewhere a null would pass `has()` in the rules and fail them with a message about types; without
-/// `nullable` the API server says which field must not be null.
+/// `nullable` the API server names the field that must not be null.
 fn with_few_nulls(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
     schemas(&mut definition).for_each(forbid_null);
     definition

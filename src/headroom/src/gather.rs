@@ -45,7 +45,7 @@ use headroom_provider::{CloudSettings, OwnNode, PoolAtProvider};
 
 /// Objects a page of a list, as everywhere.
 const PAGE_SIZE: u32 = 500;
-/// Nothing is said of what takes no longer than this.
+/// Nothing is printed about work that takes no longer than this.
 const QUIET: Duration = Duration::from_secs(1);
 /// The API server's answer to one who has no permission.
 const FORBIDDEN: u16 = 403;
@@ -204,7 +204,7 @@ pub(crate) struct Reader {
 /// Meaning of a list that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
-    /// Nothing can be said without it.
+    /// No answer is possible without it.
     Must,
     /// It is noted, and the rest goes on.
     May,
@@ -273,8 +273,8 @@ impl Reader {
         Ok(())
     }
 
-    /// CapacityBuffers, in the first of their versions that the server has, and what they refer to. Most clusters do not have
-    /// the kind, which is no gap.
+    /// CapacityBuffers, in the first of their versions that the server has, and what they refer to. Most clusters do
+    /// not have the kind, which is not a gap.
     async fn buffers(&mut self, feed: &KubeFeed) -> anyhow::Result<()> {
         if !self.optional::<SlimCapacityBuffer>(feed).await
             && !self.optional::<SlimCapacityBuffer<true>>(feed).await

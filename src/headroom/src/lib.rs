@@ -108,7 +108,7 @@ enum Command {
     },
 }
 
-/// Reads the command line and does what it says.
+/// Reads the command line and runs the command.
 ///
 /// The exit code is 0 when it worked, 1 when it did not, 2 for a command line that makes no sense.
 #[must_use]

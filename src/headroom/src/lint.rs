@@ -262,7 +262,7 @@ fn read(path: &Path, all: &mut Input) {
     }
 }
 
-/// The folders and manifests in a folder, by name; `None` of what is no folder.
+/// The folders and manifests in a folder, by name; `None` if it is not a folder.
 fn inside(path: &Path) -> anyhow::Result<Option<Vec<PathBuf>>> {
     if !path.is_dir() {
         return Ok(None);

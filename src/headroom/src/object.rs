@@ -9,10 +9,10 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 /// Kinds of objects that can be explained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Subject {
-    /// Reasons why a pod is pending, or the course by which it got its node.
+    /// Reasons why a pod is pending, or the steps by which it got its node.
     #[value(aliases = ["pods", "po"])]
     Pod,
-    /// Reasons why a node stays, or the course of its removal.
+    /// Reasons why a node stays, or the steps of its removal.
     #[value(aliases = ["nodes", "no"])]
     Node,
     /// Reasons for a workload's number of replicas.
@@ -138,7 +138,7 @@ impl TypedValueParser for AskedParser {
         argument: Option<&clap::Arg>,
         value: &OsStr,
     ) -> Result<Asked, clap::Error> {
-        // A word that is no UTF-8 names no kind: the parser of kinds says so.
+        // A word that is not UTF-8 is not a kind: the parser of kinds reports that.
         let text = value.to_str().unwrap_or_default();
         let (kind, path) = match text.split_once('/') {
             Some((kind, path)) => (OsStr::new(kind), Some(path.to_owned())),

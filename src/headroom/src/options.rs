@@ -42,8 +42,8 @@ pub struct RunOptions {
     )]
     pub page_address: Option<SocketAddr>,
 
-    /// Dry run, report decisions and change nothing: every pool and policy that says Apply is previewed, and HPAs are observed.
-    /// `headroom compare` shows the difference
+    /// Dry run, report decisions and change nothing: every pool and policy in mode Apply is previewed, and HPAs are
+    /// observed. `headroom compare` shows the difference
     #[arg(long, env = "HEADROOM_PREVIEW")]
     pub preview: bool,
 

@@ -39,7 +39,7 @@ pub struct ReleaseOptions {
 /// Attempts per node: another writer may come in between a few times, not for ever.
 const ATTEMPTS: u32 = 5;
 
-/// Unmarks every node that carries our annotation or our soft taint, and says how many there were.
+/// Unmarks every node that carries our annotation or our soft taint, and prints how many there were.
 ///
 /// # Errors
 /// If the cluster cannot be reached, or a node stays marked after several attempts; the others are done all the same.

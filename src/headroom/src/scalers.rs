@@ -95,7 +95,7 @@ impl Chosen {
     /// thousandths. Where none is written, it is the one that the API server adds.
     ///
     /// # Errors
-    /// If nothing is left; says why.
+    /// If nothing is left, with the reason.
     fn of(
         spec: &Value,
         replicas: Option<i64>,

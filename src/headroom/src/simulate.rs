@@ -116,7 +116,7 @@ pub struct SimulateOptions {
 /// If the scenario cannot be read; the message names the file, the field and the fix.
 pub fn simulate(options: &SimulateOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
-    // What cannot be read is said before anything runs.
+    // Files that cannot be read are reported before anything runs.
     let first = load(&options.start, options)?;
     let changed = options.what_if.changes().applied(&first)?;
     let (first, second) = match &options.against {

@@ -85,7 +85,7 @@ impl Source {
     }
 }
 
-/// Reads a snapshot; `.gz` at the end of the name says that it is packed.
+/// Reads a snapshot; a name that ends in `.gz` is packed.
 ///
 /// # Errors
 /// If the file cannot be read, is larger than [`FILE_BYTES_MAX`] once unpacked, or is not a snapshot.

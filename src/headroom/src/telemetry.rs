@@ -1,4 +1,4 @@
-//! Logs: set up once at the start of a process. What is logged is said where it happens.
+//! Logs: set up once at the start of a process. Messages are logged where their event happens.
 
 use tracing_subscriber::EnvFilter;
 

@@ -47,7 +47,7 @@ pub fn coloured(text: &str) -> String {
     shown
 }
 
-/// Writes text to standard output. A reader that has closed it, as `… | head` does, is no failure.
+/// Writes text to standard output. A reader that has closed it, as `… | head` does, is not a failure.
 ///
 /// # Errors
 /// If standard output cannot be written.

@@ -59,7 +59,7 @@ mod tests {
         assert!(silent.is_empty(), "files without a first line `//! …`: {silent:#?}");
     }
 
-    /// The lines of a page that are no example: what stands between fences is left out.
+    /// The lines of a page that are not an example: text between fences is left out.
     fn prose(page: &str) -> Vec<&str> {
         let mut fenced = false;
         let outside = |line: &&str| {
@@ -153,7 +153,8 @@ mod tests {
         );
     }
 
-    /// After "end-to-end test" and its plural come file names in backquotes, until the sentence says something else.
+    /// After "end-to-end test" and its plural come file names in backquotes, until the sentence goes on with other
+    /// words.
     fn tests_named(page: &str) -> BTreeSet<String> {
         let text = page.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut named = BTreeSet::new();

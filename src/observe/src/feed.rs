@@ -58,7 +58,7 @@ pub trait Feed: Send + Sync {
     /// past them by the time of the lists, so that [`Feed::regressed_at`] is now in any case.
     fn distrust(&self);
 
-    /// The newest version that any watch has shown; 0 when none, or when versions are no numbers.
+    /// The newest version that any watch has shown; 0 when none, or when versions are not numbers.
     fn newest_version(&self) -> u64;
 
     /// Time at which the server last went back to an older state than it had shown on any watch; `None` if it never did.
@@ -124,7 +124,7 @@ impl KubeFeed {
         Box::pin(self.shared.workloads_wake_up.notified())
     }
 
-    /// A feed that watches nothing: whoever has its ports says what there is.
+    /// A feed that watches nothing: whoever has its ports delivers the objects.
     #[must_use]
     pub fn unfed(host: &Arc<Host>) -> Self {
         let inner = Mutex::default();
@@ -480,7 +480,7 @@ impl Port {
     /// The kind is not there, or may not be read: there is no object of it, and that is known.
     pub(super) fn absent(&self) {
         let now = self.now();
-        // An empty list would say that pods refer to objects that do not exist.
+        // An empty list would mean that pods refer to objects that do not exist.
         let missing = match self.watch {
             Watch::World(Kind::Gang(kind)) => Some(Delta::GangKindMissing(kind)),
             Watch::World(Kind::Device(kind)) => Some(Delta::DeviceKindMissing(kind)),

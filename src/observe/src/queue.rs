@@ -125,7 +125,7 @@ impl Queue {
     }
 }
 
-/// The object a change is about; `None` for the marks of a list and for what providers say.
+/// The object a change is about; `None` for the marks of a list and for reports of providers.
 fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
     let cluster = |name: &Arc<str>| ObjectKey::new("", &**name);
     Some(match delta {
@@ -245,7 +245,7 @@ fn urgency(delta: &Delta) -> Urgency {
 }
 
 /// A pod that needs a node, or has just given one back, is looked at at once. A pending pod that the scheduler has not
-/// judged yet waits: most of them it places.
+/// handled yet waits: most of them it places.
 fn pod_urgency(pod: &Pod) -> Urgency {
     let waits = pod.node.is_none() && pod.unschedulable && !pod.gated;
     if waits || pod.phase.finished() { Urgency::AtOnce } else { Urgency::NextTick }

@@ -593,7 +593,7 @@ impl Watched for SlimResourceSlice {
         Ok(device_applied(DeviceObject::Slice(device::slice(self, decoder)?)))
     }
     fn stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<Delta> {
-        // What the slice said before holds no more: without it its pool is incomplete.
+        // The earlier content of the slice holds no more: without it its pool is incomplete.
         let name = name_of(&partial.metadata, decoder).ok()?;
         Some(Delta::DeviceDeleted(DeviceKind::Slice, ObjectKey::new("", &*name)))
     }

@@ -335,7 +335,7 @@ async fn a_server_that_goes_back_in_time_is_noticed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_feed_that_is_distrusted_lists_everything_anew_and_sees_how_far_the_server_went_back() {
-    // The restored server has nothing to say to a watch from version 50 until it has come so far again.
+    // The restored server sends nothing to a watch from version 50 until it has come so far again.
     let server = Server::default()
         .list("pods", list("50", vec![pod("a", "49"), pod("b", "48")]))
         .watch("pods", Reply::Open(Vec::new()))

@@ -173,7 +173,7 @@ impl Found {
                 self.required(format!("{path}.{expected}"), "must be set for a metric of this type");
             }
             Some(_) => {}
-            // The API server says it twice.
+            // The API server reports it twice.
             None => self.not_supported(type_field, types),
         }
         if present.len() != 1 {

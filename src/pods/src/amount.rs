@@ -20,7 +20,7 @@ impl Amount {
     /// Reads a quantity; one written with a binary suffix is written so again.
     ///
     /// # Errors
-    /// If the text is no quantity of Kubernetes.
+    /// If the text is not a quantity of Kubernetes.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
         let quantity = Quantity::parse(text)?;
         // A number of bytes that no binary suffix divides is written without one; decimal notation would shorten it.

@@ -21,8 +21,8 @@ pub fn needs_metrics(spec: &HpaSpec, bounds: &Bounds, current: i32) -> bool {
     branch(spec, bounds, current) == Branch::Metrics
 }
 
-/// Decides on the size of one workload. Pure and total: whatever can not be decided leaves the size as it is and says
-/// why.
+/// Decides on the size of one workload. Pure and total: if the size cannot be decided it stays as it is, with the
+/// reason.
 ///
 /// Source: podautoscaler horizontal.go, reconcileAutoscaler, up to the write of the scale.
 #[must_use]
@@ -190,7 +190,7 @@ impl<'a> Deciding<'a> {
         self.events_after_status.push(event);
     }
 
-    /// The size that the fallback proposes, once nothing has been known for as long as it says.
+    /// The size that the fallback proposes, once nothing has been known for its whole delay.
     fn fall_back(&mut self, current: i32) -> Option<(i32, String)> {
         let now = self.input.now;
         let since = *self.memory.unknown_since.get_or_insert(now);

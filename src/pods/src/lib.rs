@@ -4,9 +4,9 @@
 //! and workload:
 //!
 //! 1. Read the scale subresource. `Err(message)` goes into [`input::Input::scale`] as it is.
-//! 2. Parse its selector with [`selector::Selector::parse`] and hand it to [`selector::Registry::put`]; take the pods it
-//!    matches from the watch's store and ask [`selector::Registry::rivals`] for other HPAs over the same pods. If it is
-//!    empty or can not be read, pass no pods: the decision says so by itself.
+//! 2. Parse its selector with [`selector::Selector::parse`] and hand it to [`selector::Registry::put`]; take the pods
+//!    it matches from the watch's store and ask [`selector::Registry::rivals`] for other HPAs over the same pods. If
+//!    it is empty or can not be read, pass no pods: the decision reports it by itself.
 //! 3. Ask for the metrics and give one [`input::Answer`] for each, in the order of the spec. A call that failed is
 //!    [`input::Unknown::Failed`]; nothing unknown is ever passed as 0. When the size is 0 with a min above it, above max
 //!    or below min, no metric is looked at ([`decide::needs_metrics`] decides that), so none needs to be asked for.

@@ -115,8 +115,8 @@ pub fn render(memory: &Memory) -> StoredMemory {
     }
 }
 
-/// Memory from status. Status can be edited by hand: events that are no change are left out, and lists that are too long
-/// lose their oldest entries.
+/// Memory from status. Status can be edited by hand: events that are not a change are left out, and lists that are too
+/// long lose their oldest entries.
 #[must_use]
 pub fn parse(stored: &StoredMemory) -> Memory {
     let events = |events: &[StoredEvent]| {

@@ -316,7 +316,7 @@ fn value_of(around: &Surroundings<'_>, metric: &str, samples: &[Sample]) -> Foun
     if samples.is_empty() {
         return Err(unknown(&Answer::Unknown(Unknown::Empty), metric));
     }
-    // A sum that lacks a series is no sum: one stale series makes the whole unknown.
+    // A sum that lacks a series is not a sum: one stale series makes the whole unknown.
     if let Some(at) = samples.iter().filter_map(|sample| sample.at).find(|at| is_stale(around, Some(*at))) {
         return Err(stale(at));
     }

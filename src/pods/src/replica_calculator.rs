@@ -116,7 +116,7 @@ pub(super) fn of_pods(
         return Ok(Proposal { replicas: around.spec_replicas, within_tolerance: true, ..proposal });
     }
     let replicas = ceil_replicas(filled * count_float(kept.values.iter().flatten().count()));
-    // The size may not go the other way than the metric says.
+    // The size may not go in the opposite direction of the metric.
     let against = (filled < 1.0 && replicas > around.spec_replicas)
         || (filled > 1.0 && replicas < around.spec_replicas);
     Ok(Proposal { replicas: if against { around.spec_replicas } else { replicas }, ..proposal })
@@ -307,7 +307,7 @@ pub(super) fn of_average(around: &Surroundings<'_>, value: i128, target: i64, ca
         (false, true) => capped_replicas(total / target),
         (false, false) => ceil_replicas(total / target),
     };
-    // Divided by no replicas it would be no number; and a total that was cut has no average.
+    // Divided by no replicas it would not be a number; and a total that was cut has no average.
     let average = if value >= i128::from(i64::MAX) { i64::MAX } else { ceil_64(total / replicas_float) };
     let average = (around.status_replicas != 0).then_some(average);
     Proposal { replicas, ratio, within_tolerance, average, ..Proposal::default() }

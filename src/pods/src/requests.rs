@@ -3,7 +3,7 @@
 use crate::input::{ContainerRequests, PodSeen, ResourceAmounts};
 use headroom_values::quantity::Quantity;
 
-/// The request of a pod in thousandths, of all containers or of one; the error says what is missing.
+/// The request of a pod in thousandths, of all containers or of one; the error names the missing part.
 ///
 /// With pod-level requests (and the gate on, and no container named): the pod's own request, where that lacks the
 /// resource the aggregate of its containers, plus overhead. Else the sum over containers and sidecars, each of which

@@ -77,9 +77,9 @@ pub struct Bounds {
 ///
 /// Active schedules replace the spec's own bounds; where several overlap the highest min and the lowest max count, and
 /// max wins over min. Nothing goes beyond the spec's own max, and nothing below 1 unless the spec's own min is 0 (a
-/// workload at 0 with a min above it counts as switched off, and would stay so when the window closes); `clamped` says
-/// what would have. Without active schedules the spec's bounds are given as they are, even when its min is above its
-/// max: the reference looks at max first.
+/// workload at 0 with a min above it counts as switched off, and would stay so when the window closes); `clamped`
+/// reports what would have. Without active schedules the spec's bounds are given as they are, even when its min is
+/// above its max: the reference looks at max first.
 #[must_use]
 pub fn bounds(spec: &HpaSpec, schedules: &[Schedule], now: UnixTime) -> Bounds {
     let own_min = spec.min_replicas.unwrap_or(1);

@@ -36,13 +36,13 @@ enum Operator {
 /// Reason why a selector can not be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// The text is no list of requirements.
+    /// The text is not a list of requirements.
     #[error("unable to parse requirement at {0:?}: use terms such as app=web, tier in (a, b), !legacy")]
     Syntax(String),
-    /// A key is no label key.
+    /// A key is not a label key.
     #[error("{0:?} is no label key")]
     Key(String),
-    /// A value is no label value.
+    /// A value is not a label value.
     #[error("{0:?} is no label value")]
     Value(String),
     /// The operator is unknown.

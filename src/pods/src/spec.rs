@@ -102,7 +102,7 @@ pub struct ObjectSource {
     pub described_object: ScaleTargetRef,
     /// The metric.
     pub metric: MetricIdentifier,
-    /// value or averageValue, as its type says.
+    /// value or averageValue, by its type.
     pub target: MetricTarget,
 }
 

@@ -8,13 +8,13 @@ use headroom_api::validate::ValidatedAws;
 
 use super::CloudSettings;
 
-/// Tag that says which cluster a group belongs to; the cluster's name follows.
+/// Tag that names the cluster of a group; the cluster's name follows.
 const CLUSTER_TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/";
 
 /// Settings of a pool of Auto Scaling groups.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// The region; `None` for what the environment says.
+    /// The region; `None` for the environment's.
     pub region: Option<Arc<str>>,
     /// The cluster whose tag selected groups must have.
     pub cluster_name: Option<Arc<str>>,

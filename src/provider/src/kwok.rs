@@ -295,7 +295,7 @@ fn new_node(pool: &PoolAtProvider, group: &Arc<str>, zone: Option<&Arc<str>>, na
     if let Some(zone) = zone {
         labels.insert(ZONE_LABEL, zone.clone());
     }
-    // The second is where metrics-server reads a KWOK node's usage; it is no harm where there is none.
+    // The second is where metrics-server reads a KWOK node's usage; it does no harm where there is none.
     let annotations = [
         ("kwok.x-k8s.io/node".to_owned(), "fake".to_owned()),
         (

@@ -63,7 +63,7 @@ pub trait CloudProvider: Send + Sync {
         node: Option<&'a NodeMetadata>,
     ) -> BoxFuture<'a, Result<(), Error>>;
 
-    /// Deletes instances of one group together, one answer each in their order. Only for clouds whose settings say
+    /// Deletes instances of one group together, one answer each in their order. Only for clouds whose settings have
     /// [`CloudSettings::deletes_together`]; the others are asked for each instance.
     fn delete_together<'a>(&'a self, deletion: &'a Deletion) -> BoxFuture<'a, Vec<Result<(), Error>>> {
         let one = |(victim, node): &'a (Victim, Option<NodeMetadata>)| {
@@ -166,7 +166,7 @@ pub struct OwnNode {
     pub name: Arc<str>,
     /// Its provider id.
     pub provider_id: Arc<str>,
-    /// Its group, as its label says.
+    /// Its group, by its label.
     pub group: Arc<str>,
     /// Time at which it was created.
     pub created_at: UnixTime,
@@ -247,7 +247,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// The cloud said no.
+    /// The cloud refused it.
     pub fn refused(class: FailureClass, message: impl Into<String>) -> Self {
         Self { class, message: message.into(), created: 0, unknown: false }
     }

@@ -6,7 +6,7 @@ use headroom_core::time::{Seconds, UnixTime};
 /// controller of Cluster API needs less to start again.
 const LONG: Seconds = Seconds(120);
 
-/// Since when a group has had fewer instances than its size; `default` has all of them.
+/// Time since which a group has had fewer instances than its size; `default` has all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Shortage(Option<UnixTime>);
 

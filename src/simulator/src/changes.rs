@@ -57,7 +57,7 @@ pub enum Error {
     /// A file cannot be used.
     #[error(transparent)]
     Scenario(#[from] scenario::Error),
-    /// A pool of a cloud that is not simulated, and nothing says what its machines are like.
+    /// A pool of a cloud that is not simulated, and nothing describes its machines.
     #[error(
         "{}: NodePool {pool}: spec.provider.type: machines of {provider} are not simulated, and the start has no pool of \
          this name to take zones and machines from; write type: KWOK with kwok.zones, and template.capacity",
@@ -322,7 +322,7 @@ fn known(what: &str, names: &[String]) -> String {
 /// Reads how many times the load it is to be, in thousandths: `10`, `1.5`.
 ///
 /// # Errors
-/// If it is no number from 0.001 to 1000 with at most three digits behind the point.
+/// If it is not a number from 0.001 to 1000 with at most three digits behind the point.
 pub fn read_times(text: &str) -> Result<i64, String> {
     let wrong = || "write how many times the load, from 0.001 to 1000, such as 10 or 1.5".to_owned();
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));

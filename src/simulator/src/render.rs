@@ -56,7 +56,7 @@ pub struct DecisionLine {
     pub pool: String,
     /// Action.
     pub action: String,
-    /// Nodes before and after, if it says.
+    /// Nodes before and after, if it has them.
     pub sizes: Option<(i64, i64)>,
     /// Reason, as a word.
     pub reason: String,
@@ -394,8 +394,8 @@ fn next_row(now: Timestamp, every: SignedDuration) -> Timestamp {
     Timestamp::from_second(next).unwrap_or(Timestamp::MAX)
 }
 
-/// The words in lines of at most `width` columns; all lines but the first begin with `indent`. Control characters of what
-/// objects say are escaped.
+/// The words in lines of at most `width` columns; all lines but the first begin with `indent`. Control characters in
+/// text from objects are escaped.
 fn wrapped(words: &str, width: usize, indent: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in words.split_whitespace() {

@@ -53,7 +53,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// One replica on the typed port, and nothing goes wrong but what the scenario says.
+    /// One replica on the typed port, and no faults but those of the scenario.
     #[must_use]
     pub fn of(scenario: &Scenario) -> Options {
         Options {

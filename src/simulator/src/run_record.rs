@@ -70,7 +70,7 @@ struct PoolRow {
 struct PodSums {
     running: i64,
     pending: i64,
-    /// Pods of Jobs and bare ones: nobody else says how many are wanted.
+    /// Pods of Jobs and bare ones: no other object declares how many are wanted.
     unasked: i64,
     demand_cpu: i64,
 }

@@ -1,4 +1,5 @@
-//! The typed port: what the store says goes into the operator's feed without HTTP; it decides nothing and writes nothing.
+//! The typed port: objects of the store go into the operator's feed without HTTP; it decides nothing and writes
+//! nothing.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -94,7 +95,7 @@ impl Feed for Paced {
     }
 }
 
-/// A feed filled from the store of `server` by a task of `host`; it stands still while the network says nothing. With what
+/// A feed filled from the store of `server` by a task of `host`; it stands still while the network is silent. With what
 /// replica decisions read, if it is wanted.
 pub fn start_behind(server: ApiServer, host: &Arc<Host>, with_workloads: bool) -> KubeFeed {
     let feed = if with_workloads { KubeFeed::unfed_with_workloads(host) } else { KubeFeed::unfed(host) };

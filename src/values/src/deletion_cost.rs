@@ -25,8 +25,8 @@ pub enum DeletionCost {
 }
 
 impl DeletionCost {
-    /// Reads it from the two annotations as they are written. A cost is the operator's only where both say the same, and it is one
-    /// that the operator writes: a value that a person has changed is the person's.
+    /// Reads it from the two annotations as they are written. A cost is the operator's only where both are equal, and
+    /// it is one that the operator writes: a value that a person has changed is the person's.
     #[must_use]
     pub fn read(cost: Option<&str>, own: Option<&str>) -> Self {
         let Some(cost) = cost else { return Self::Unset };

@@ -51,7 +51,7 @@ pub fn go_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// A decimal number times `unit`; `None` when it is no number or far too large.
+/// A decimal number times `unit`; `None` when it is not a number or far too large.
 fn scaled(number: &str, unit: i128) -> Option<i128> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() && fraction.is_empty() {

@@ -22,7 +22,7 @@ const MAX_EXPONENT: i64 = 1_000;
 /// Longest text that is read, in bytes. No two amounts that differ need more.
 pub const MAX_LENGTH: usize = 256;
 
-/// Reason why a text is no quantity.
+/// Reason why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// There is no digit where the number should be.

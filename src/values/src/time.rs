@@ -48,7 +48,7 @@ impl UnixTime {
         Self(if timestamp.subsec_nanosecond() < 0 { second - 1 } else { second })
     }
 
-    /// Parses RFC 3339 as the API server writes it; `None` when it is no timestamp.
+    /// Parses RFC 3339 as the API server writes it; `None` when it is not a timestamp.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         text.parse::<jiff::Timestamp>().ok().map(Self::from_jiff)

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Longest window, in seconds: a week.
 pub const MAX_DURATION_SECONDS: u64 = 168 * 3600;
 
-/// Days that a search looks at before it says never: 29 February comes after at most eight years.
+/// Days that a search covers before it returns never: 29 February comes after at most eight years.
 const MAX_SEARCH_DAYS: u32 = 8 * 366 + 2;
 
 /// Openings that may follow one another without a break before the answer is cut short.
@@ -89,7 +89,7 @@ impl Cron {
     /// week also by their first three English letters, in any case; `0` and `7` are both Sunday.
     ///
     /// # Errors
-    /// If it is anything else. Never panics. An expression that never fires (`0 0 30 2 *`) is no error.
+    /// If it is anything else. Never panics. An expression that never fires (`0 0 30 2 *`) is not an error.
     pub fn parse(text: &str) -> Result<Self, CronError> {
         let fields: Vec<&str> = text.split_ascii_whitespace().collect();
         let &[minute, hour, day, month, weekday] = fields.as_slice() else {

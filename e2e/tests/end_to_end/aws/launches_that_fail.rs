@@ -80,7 +80,7 @@ fn used_up_quota_is_reported_with_its_name_and_what_to_do() {
         }
         let spared = bed.cluster.pool_status("graphics").await?["conditions"].to_string();
         ensure!(!spared.contains("QuotaExhausted"), "another quota's pool reports {spared}");
-        // One try says enough for all machines of the quota.
+        // One try is evidence enough for all machines of the quota.
         let tried = writes(bed).await?;
         ensure!(
             tried.iter().all(|call| call.params["AutoScalingGroupName"] != "graphics") || tried.len() <= 4,

@@ -1,4 +1,4 @@
-//! Does what the walk-through of docs/aws.md says and compares what is printed with the page; UPDATE=1 rewrites it.
+//! Follows the walk-through of docs/aws.md and compares its output with the page; UPDATE=1 rewrites it.
 
 use std::fs;
 

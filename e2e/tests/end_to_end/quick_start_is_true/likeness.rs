@@ -65,7 +65,7 @@ fn is_node(word: &str) -> bool {
     })
 }
 
-/// Sentences about a purchase say how many pods there were and how many did not exist yet.
+/// Sentences about a purchase contain how many pods there were and how many did not exist yet.
 fn sentence(line: &str) -> String {
     match line.split_once(" for ") {
         Some((before, _)) if before.contains("node") && before.contains('+') => format!("{before} for PODS"),

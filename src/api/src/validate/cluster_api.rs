@@ -27,9 +27,9 @@ pub struct ValidatedMachineGroup {
     pub kind: ClusterApiKind,
     /// Its name.
     pub name: String,
-    /// Fewest nodes, if the spec says.
+    /// Fewest nodes, if the spec sets it.
     pub min_nodes: Option<u32>,
-    /// Most nodes, if the spec says.
+    /// Most nodes, if the spec sets it.
     pub max_nodes: Option<u32>,
 }
 

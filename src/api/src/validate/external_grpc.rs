@@ -38,9 +38,9 @@ pub struct ValidatedExternalGrpc {
 pub struct ValidatedExternalGroup {
     /// Its id.
     pub id: String,
-    /// Fewest nodes, if the spec says.
+    /// Fewest nodes, if the spec sets it.
     pub min_nodes: Option<u32>,
-    /// Most nodes, if the spec says.
+    /// Most nodes, if the spec sets it.
     pub max_nodes: Option<u32>,
 }
 

@@ -147,9 +147,9 @@ pub struct ValidatedSchedule {
     pub name: String,
     /// Window in which it holds.
     pub window: Window,
-    /// Fewest nodes then, if it says.
+    /// Fewest nodes then, if it sets it.
     pub min_nodes: Option<u32>,
-    /// Most nodes then, if it says.
+    /// Most nodes then, if it sets it.
     pub max_nodes: Option<u32>,
 }
 

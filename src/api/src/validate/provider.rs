@@ -39,9 +39,9 @@ pub struct ValidatedKwok {
 /// Auto Scaling groups.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidatedAws {
-    /// Their region; what the environment says, if none.
+    /// Their region; the environment's, if none.
     pub region: Option<String>,
-    /// The cluster whose tag selected groups must have; none only if the user said so.
+    /// The cluster whose tag selected groups must have; none only if the user asked for that.
     pub cluster_name: Option<String>,
     /// Groups by name, no two alike.
     pub node_groups: Vec<ValidatedAwsGroup>,
@@ -58,9 +58,9 @@ pub struct ValidatedAws {
 pub struct ValidatedAwsGroup {
     /// Its name.
     pub name: String,
-    /// Fewest nodes, if the spec says.
+    /// Fewest nodes, if the spec sets it.
     pub min_nodes: Option<u32>,
-    /// Most nodes, if the spec says.
+    /// Most nodes, if the spec sets it.
     pub max_nodes: Option<u32>,
 }
 
@@ -267,7 +267,7 @@ pub(super) fn read_template(
         Some(capacity) => {
             let useful = ["cpu", "memory"].iter().all(|r| capacity.get(*r).is_some_and(|amount| 0 < *amount));
             check.require(useful, "spec.template.capacity", "lacks cpu or memory", "set both to more than 0");
-            // As upstream: a node takes 110 pods unless it says otherwise.
+            // As upstream: a node takes 110 pods unless the spec sets another number.
             capacity.entry("pods".to_owned()).or_insert(110);
         }
         None => match provider {

@@ -56,9 +56,9 @@ pub struct ValidatedReplicaSchedule {
     pub name: String,
     /// Window in which it holds.
     pub window: Window,
-    /// Fewest replicas, if it says.
+    /// Fewest replicas, if it sets it.
     pub min: Option<i32>,
-    /// Most replicas, if it says; at least `min`.
+    /// Most replicas, if it sets it; at least `min`.
     pub max: Option<i32>,
 }
 

@@ -52,7 +52,7 @@ impl Default for ValidatedWorkloads {
 
 /// Default of `maxPoliciesPerNamespace`.
 const POLICIES_PER_NAMESPACE: usize = 5000;
-/// Longest of the periods that are no sync period.
+/// Longest of the periods that are not a sync period.
 const HOUR: Duration = Duration::from_secs(3600);
 /// Longest sync period.
 const SYNC_PERIOD_MAX: Duration = Duration::from_secs(600);
@@ -119,8 +119,8 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
     }
 }
 
-/// The one folder of which files may be sent or trusted: with any other, whoever may write the ClusterScalingPolicy could
-/// have the operator send its own token to a server of theirs. The schema's pattern says the same.
+/// The one folder of which files may be sent or trusted: with any other, whoever may write the ClusterScalingPolicy
+/// could have the operator send its own token to a server of theirs. The schema has the same pattern.
 const MOUNTED_FILES: &str = "/etc/headroom/metric-sources";
 
 fn is_mounted_file(path: &str) -> bool {

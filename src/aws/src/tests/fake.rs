@@ -491,7 +491,7 @@ impl Bench {
     }
 }
 
-/// True if a call failed in a way that says nothing of its effect.
+/// True if a call failed in a way that leaves its effect unknown.
 pub(super) fn is_unknown(error: &Error) -> bool {
     error.unknown
 }

@@ -16,17 +16,17 @@ use super::{
     Unbound, Victim,
 };
 
-/// Longest message of a decision, refusal or backoff, in characters; the schema says the same.
+/// Longest message of a decision, refusal or backoff, in characters; the schema has the same limit.
 pub const MESSAGE_MAX: usize = 512;
-/// Most pools named beside a decision; the schema says the same.
+/// Most pools named beside a decision; the schema has the same limit.
 pub const CONSIDERED_MAX: usize = 16;
 /// Longest message of a pool named beside a decision, in characters: sixteen of them must leave room for other decisions.
 pub const CONSIDERED_MESSAGE_MAX: usize = 160;
-/// Most refusals and blocked rows each; the schema says the same.
+/// Most refusals and blocked rows each; the schema has the same limit.
 pub const ROWS_MAX: usize = 50;
-/// Most groups; the schema says the same.
+/// Most groups; the schema has the same limit.
 pub const GROUPS_MAX: usize = 64;
-/// Most anticipations; the schema says the same.
+/// Most anticipations; the schema has the same limit.
 pub const ANTICIPATIONS_MAX: usize = 256;
 /// Most bytes of text that decisions, refusals and blocked rows take together. With a full list of conditions and
 /// groups beside them status stays under 32 KB without clocks (design rule 9).

@@ -1,4 +1,4 @@
-//! Maps whose keys are no text, as lists of pairs.
+//! Maps whose keys are not text, as lists of pairs.
 
 use std::collections::BTreeMap;
 

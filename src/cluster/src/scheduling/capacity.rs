@@ -51,10 +51,10 @@ impl ReportedCapacity {
     }
 
     /// True if a volume can be made for the node. For one that is so new that its driver may not have reported it yet
-    /// (`is_new`), silence is no refusal.
+    /// (`is_new`), a missing report is not a refusal.
     ///
-    /// A node to come is judged by the labels of its template, as upstream judges it: where drivers report node by node, they
-    /// are those of a node of its group, and say what is left there.
+    /// A node to come is checked by the labels of its template, as upstream checks it: where drivers report node by
+    /// node, they are those of a node of its group, and give the capacity left there.
     ///
     /// # Errors
     /// [`Refusal::StorageCapacity`], with the largest capacity that was reported for the node.

@@ -36,7 +36,7 @@ pub(super) struct ClassRules {
     /// True if looking at the rules of the class costs more work than was left: what is here is not all, and no node takes
     /// a pod of it.
     pub(super) unfinished: bool,
-    /// True if the class says more about other pods than is looked at: no node takes a pod of it.
+    /// True if the class has more rules about other pods than are evaluated: no node takes a pod of it.
     pub(super) too_long: bool,
 }
 
@@ -61,7 +61,7 @@ pub(super) struct Shape {
 }
 
 impl Snapshot<'_> {
-    /// True if pods elsewhere have a say in where a pod of `class` goes.
+    /// True if pods elsewhere affect the place of a pod of `class`.
     pub fn has_topology_rules(&mut self, class: ClassIx) -> bool {
         let index = class.0 as usize;
         if !matches!(self.topology.rules.get(index), Some(Some(_))) {

@@ -42,8 +42,8 @@ pub(super) fn of_selector(selector: Option<&LabelSelector>) -> u64 {
     1 + beyond_one(selector.map_or(0, words_of_selector))
 }
 
-/// True if a class says more about other pods than is looked at: no node takes its pods, and what they keep away is not
-/// simulated.
+/// True if a class has more rules about other pods than are evaluated: no node takes its pods, and the pods that they
+/// keep away are not simulated.
 pub(super) fn says_too_much(pod: &PodClass) -> bool {
     let of_term = |term: &PodAffinityTerm| {
         let selectors = term.selector.iter().chain(&term.namespace_selector);

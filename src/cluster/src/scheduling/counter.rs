@@ -386,7 +386,7 @@ impl Inclusion {
         self.included.push(counts);
     }
 
-    /// A node has been marked as leaving, or is no more: whether it counts is worked out anew.
+    /// A node has been marked as leaving, or is gone: whether it counts is worked out anew.
     pub(super) fn remark(&mut self, at: usize, node: &NodeView<'_>) {
         self.included[at] = self.rule.includes(node);
     }

@@ -111,7 +111,8 @@ pub enum Refusal {
         class: Arc<str>,
         /// Bytes that the claim asks for.
         wanted_bytes: i64,
-        /// The largest volume that the driver says can be made for the node; `None` when it reports nothing for the node.
+        /// The largest volume that the driver reports can be made for the node; `None` when it reports nothing for the
+        /// node.
         largest_bytes: Option<i64>,
     },
     /// A rule about a topology key whose value the cloud chooses for each new node: whether it would hold is not known.
@@ -136,7 +137,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// A rule about `topology_key` cannot be judged on this node, which will have a value that its cloud chooses.
+    /// A rule about `topology_key` cannot be evaluated on this node, which will have a value that its cloud chooses.
     pub(super) fn open_domain(node: &impl LabelledNode, topology_key: &Arc<str>) -> Self {
         let found = node_affinity::found(node, topology_key).unwrap_or_default();
         Self::OpenDomain { topology_key: topology_key.clone(), found }

@@ -280,7 +280,7 @@ impl Snapshot<'_> {
         self.topology.inclusions.iter().any(|inclusion| inclusion.rule.honors_taints())
     }
 
-    /// A node that is out of all counts has been marked as leaving, or is no more: which rules it counts for is worked
+    /// A node that is out of all counts has been marked as leaving, or is gone: the rules that it counts for are worked
     /// out anew.
     pub(super) fn remark(&mut self, node: NodeIx) {
         let mut topology = std::mem::take(&mut self.topology);

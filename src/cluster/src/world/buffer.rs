@@ -91,7 +91,7 @@ pub struct BufferCondition {
     pub reason: Arc<str>,
     /// Message.
     pub message: Arc<str>,
-    /// The generation that it was judged by.
+    /// Generation that it was evaluated by.
     pub observed_generation: i64,
     /// Time at which `holds` last changed.
     pub changed_at: UnixTime,

@@ -113,7 +113,7 @@ pub struct NodeDigest {
 }
 
 impl NodeDigest {
-    /// Takes over what a delivered node says of itself.
+    /// Takes over the fields of a delivered node.
     pub(super) fn take(&mut self, node: &Node, badge: InternedId) {
         *self = Self {
             delivered: true,

@@ -13,7 +13,7 @@ pub const COSCHEDULING_LABEL: &str = "scheduling.x-k8s.io/pod-group";
 /// The annotation by which a pod names its PodGroup of `scheduling.volcano.sh`.
 pub const VOLCANO_ANNOTATION: &str = "scheduling.k8s.io/group-name";
 
-/// The kinds of objects that say how many pods of a gang are scheduled together.
+/// Kinds of objects that declare how many pods of a gang are scheduled together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum GangKind {
     /// `Workload` of `scheduling.k8s.io` (Kubernetes 1.35): several groups of pods in one object.

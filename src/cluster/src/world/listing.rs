@@ -20,7 +20,8 @@ pub struct Listing {
     by_name: BTreeMap<NodeId, Listed>,
     /// Ids of instances that no node carries.
     unseen: BTreeSet<Arc<str>>,
-    /// Those of them whose node was there and has left: since when the provider has listed them without it.
+    /// Those of them whose node was there and has left, with the time since which the provider has listed them without
+    /// it.
     left: BTreeMap<Arc<str>, Option<UnixTime>>,
     /// The first instance of each name that the provider gives.
     names: FxHashMap<Arc<str>, Listed>,
@@ -33,7 +34,7 @@ struct Listed {
     instance: Arc<str>,
 }
 
-/// Nodes by their provider ids; ids that are empty are no ids.
+/// Nodes by their provider ids; empty ids are left out.
 pub(super) type ProviderIds = BTreeSet<(Arc<str>, NodeId)>;
 
 impl Listing {
@@ -93,7 +94,7 @@ impl Listing {
         }
     }
 
-    /// Takes over which nodes had left; those of instances that are no more listed, or have a node, are forgotten.
+    /// Takes over which nodes had left; those of instances that are no longer listed, or have a node, are dropped.
     pub(super) fn remember(&mut self, before: Self) {
         self.left = before.left;
         self.left.retain(|instance, _| self.unseen.contains(instance));
@@ -122,8 +123,8 @@ impl Listing {
         &self.unseen
     }
 
-    /// For an instance whose node was there and has left: since when the provider has listed it without one, or `None`
-    /// where it has not been read since.
+    /// For an instance whose node was there and has left: the time since which the provider has listed it without one,
+    /// or `None` where it has not been read since.
     #[must_use]
     pub fn left(&self, instance: &str) -> Option<Option<UnixTime>> {
         self.left.get(instance).copied()

@@ -100,7 +100,7 @@ pub enum Delta {
     StorageClassDeleted(Arc<str>),
     /// Attach limits that CSI drivers report for a node are new or have changed.
     CsiNodeApplied(Arc<str>, AttachLimits),
-    /// No CSI driver says anything of a node any more.
+    /// No CSI driver reports on a node any more.
     CsiNodeDeleted(Arc<str>),
     /// A CSIDriver is new or has changed: true if it makes volumes only where it has reported capacity.
     CsiDriverApplied(Arc<str>, bool),
@@ -148,13 +148,14 @@ pub enum Delta {
     GangApplied(Box<Gang>),
     /// An object that makes pods a gang is gone.
     GangDeleted(GangKind, ObjectKey),
-    /// The server does not have this kind of gangs, or it may not be read. A complete list says the contrary.
+    /// The server does not have this kind of gangs, or it may not be read. A complete list shows the contrary.
     GangKindMissing(GangKind),
     /// An object of resource.k8s.io is new or has changed.
     DeviceApplied(Box<DeviceObject>),
     /// An object of resource.k8s.io is gone.
     DeviceDeleted(DeviceKind, ObjectKey),
-    /// The server does not have this kind of resource.k8s.io, or it may not be read. A complete list says the contrary.
+    /// The server does not have this kind of resource.k8s.io, or it may not be read. A complete list shows the
+    /// contrary.
     DeviceKindMissing(DeviceKind),
     /// State that a pool's provider reported.
     ProviderObserved(Arc<str>, Known<ProviderState>),

@@ -16,7 +16,7 @@ pub const POOL_LABEL: &str = "headroom.dev/pool";
 pub const GROUP_LABEL: &str = "headroom.dev/group";
 /// Annotation by which our mark names the intent it belongs to (design rule 8).
 pub const INTENT_ANNOTATION: &str = "headroom.dev/intent";
-/// Annotation that says the cordon came with our mark and goes with it.
+/// Annotation of a cordon that came with our mark and goes with it.
 pub const CORDONED_ANNOTATION: &str = "headroom.dev/cordoned";
 /// Annotation that names what a node was made of, where the operator makes nodes itself.
 pub const TEMPLATE_ANNOTATION: &str = "headroom.dev/template";
@@ -70,7 +70,7 @@ pub struct Node {
     pub created_at: UnixTime,
     /// True if a deletion timestamp is set.
     pub deleting: bool,
-    /// The other conditions that can say that something is wrong, in order of their types (see [`keeps_condition`]).
+    /// The other conditions that can report an error, in order of their types (see [`keeps_condition`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<NodeCondition>,
 }
@@ -127,7 +127,7 @@ impl Node {
         self.labels.get(ZONE_LABEL).unwrap_or("")
     }
 
-    /// True if it carries an annotation that says something of it alone, not only what it was made of.
+    /// True if it carries an annotation about it alone, not only about its template.
     #[must_use]
     pub fn is_annotated(&self) -> bool {
         self.annotations.iter().any(|(key, _)| key != TEMPLATE_ANNOTATION)
@@ -147,7 +147,7 @@ pub enum Readiness {
     Ready,
     /// Condition is False.
     NotReady,
-    /// The condition `Suspended` is True, whatever Ready says: the cloud has suspended the machine and can resume it.
+    /// The condition `Suspended` is True, whatever Ready is: the cloud has suspended the machine and can resume it.
     Suspended,
     /// Condition is Unknown or missing: the kubelet has not been heard.
     #[default]
@@ -161,8 +161,8 @@ pub fn is_karpenters(key: &str) -> bool {
     key.starts_with(KARPENTER_PREFIX) && key != DO_NOT_DISRUPT_ANNOTATION
 }
 
-/// True if decisions read a condition: not Ready and Suspended, which [`Node::ready`] holds, and not what every kubelet
-/// says of a node that is well.
+/// True if decisions read a condition: not Ready and Suspended, which [`Node::ready`] holds, and not those that every
+/// kubelet reports of a healthy node.
 #[must_use]
 pub fn keeps_condition(kind: &str, status: ConditionStatus) -> bool {
     match kind {

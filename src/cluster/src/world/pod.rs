@@ -146,7 +146,7 @@ pub struct Pod {
     pub nominated_node: Option<Arc<str>>,
     /// Phase.
     pub phase: PodPhase,
-    /// True if the scheduler said PodScheduled=False with reason Unschedulable.
+    /// True if the scheduler reported PodScheduled=False with reason Unschedulable.
     pub unschedulable: bool,
     /// True if a scheduling gate holds it back.
     pub gated: bool,

@@ -48,7 +48,7 @@ pub struct ProviderState {
 pub struct GroupState {
     /// The zone of all its nodes, if it has one.
     pub zone: Option<Arc<str>>,
-    /// The zones among which the cloud chooses for each new node; empty where `zone` says it or nothing is known.
+    /// The zones among which the cloud chooses for each new node; empty where `zone` is set or nothing is known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Arc<str>>,
     /// Number of instances that the cloud wants to have.
@@ -67,7 +67,7 @@ pub struct GroupState {
     /// provider knows both.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub outdated: BTreeSet<Arc<str>>,
-    /// Instances that the cloud has said it takes soon, by provider id, with what it said.
+    /// Instances that the cloud has announced it takes soon, by provider id, with its announcement.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub interrupted: BTreeMap<Arc<str>, Arc<str>>,
     /// Settings that the group's own marks give, over those of its pool; `None` when they give none.
@@ -79,8 +79,8 @@ pub struct GroupState {
     /// Reason that none of its machines is removed; `None` when there is none. It may grow all the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
-    /// Instances that the group's own controller makes without a new size, in place of some that are gone or going. They
-    /// are within `target`; 0 where the cloud does not say.
+    /// Instances that the group's own controller makes without a new size, in place of some that are gone or going.
+    /// They are within `target`; 0 where the cloud does not report them.
     #[serde(skip_serializing_if = "is_zero")]
     pub replacements: u32,
 }
@@ -103,7 +103,7 @@ pub struct Hold {
     pub except: BTreeSet<Arc<str>>,
 }
 
-/// Settings of one group that its cloud's marks (tags) give. What is `None` is as the pool says.
+/// Settings of one group that its cloud's marks (tags) give. A field that is `None` is as in the pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GroupOptions {
@@ -117,7 +117,7 @@ pub struct GroupOptions {
     pub unready_for: Option<Seconds>,
     /// In place of the pool's; at most [`GroupOptions::LENGTH_MAX`].
     pub provision_timeout: Option<Seconds>,
-    /// True if DaemonSet pods are left out when a node is measured, in place of what the pool says.
+    /// True if DaemonSet pods are left out when a node is measured, in place of the pool's setting.
     pub ignore_daemon_sets: Option<bool>,
 }
 
@@ -156,7 +156,7 @@ pub enum TemplateTrust {
     /// Worked out from the type of machine: a live node, or what was learned from one, knows better.
     #[default]
     Estimate,
-    /// Its machines differ: a live node is no template for the next one.
+    /// Its machines differ: a live node is not a template for the next one.
     Mixed,
     /// Its amounts are those that the user wrote: they hold.
     Declared,
@@ -275,7 +275,7 @@ pub struct LaunchFailure {
     pub class: FailureClass,
     /// The cloud's own words.
     pub message: Arc<str>,
-    /// Time at which the cloud says it happened.
+    /// Time at which the cloud reports that it happened.
     pub at: UnixTime,
 }
 

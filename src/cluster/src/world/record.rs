@@ -98,7 +98,7 @@ pub struct WorldRecord {
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
 
-/// True if nothing need be said of a length.
+/// True if a length is zero, so that it need not be written.
 fn is_zero(length: &Seconds) -> bool {
     length.0 == 0
 }
@@ -223,7 +223,7 @@ fn is_none(count: &u32) -> bool {
     *count == 0
 }
 
-/// Reason why a record is no world.
+/// Reason why a record is not a world.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// An object names a class that is not in the list.
@@ -449,7 +449,7 @@ impl WorldRecord {
         deltas.extend(quotas.map(|quota| Delta::CapacityQuotaApplied(Box::new(quota.clone()))));
         deltas.push(Delta::RequestsOfOthers(self.requests_of_others.clone()));
         deltas.push(Delta::ExpanderAnswered(Box::new(self.expander.clone())));
-        // A list that names nothing says that the kind is there.
+        // A list that names nothing shows that the kind is there.
         for kind in &self.gang_kinds {
             deltas.push(Delta::ListStarted(Kind::Gang(*kind)));
             deltas.push(Delta::ListEnded(Kind::Gang(*kind)));

@@ -18,7 +18,7 @@ pub const CHECK_CLASS: &str = "check-capacity.autoscaling.x-k8s.io";
 /// The class of Cluster Autoscaler that buys what is missing, or nothing.
 pub const ATOMIC_CLASS: &str = "best-effort-atomic-scale-up.autoscaling.x-k8s.io";
 
-/// The detail by which a request says who serves it.
+/// The detail by which a request names the operator that serves it.
 pub const SERVED_BY: &str = "servedBy";
 /// Its value for this operator.
 pub const HEADROOM: &str = "headroom";

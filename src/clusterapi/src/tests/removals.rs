@@ -174,7 +174,7 @@ async fn a_size_of_a_dead_process_that_arrives_late_takes_the_victim() {
         let victim = bench.healthy_last();
         bench.world().faults.push_back((format!("PUT {SCALE}"), Fault::Delay));
         let bench = bench.killed_in_deletion(&[&victim]).await;
-        // It arrives while the next process judges or writes: after the marks are renewed.
+        // It arrives while the next process checks or writes: after the marks are renewed.
         let renewed = meanwhile(move |world| {
             let group = SCALE.trim_end_matches("/scale");
             world.faults.push_back((format!("{verb} {group}"), meanwhile(World::let_arrive)));

@@ -33,7 +33,7 @@ pub(super) struct Undone {
     pub(super) merged: bool,
     /// As if a size that somebody lowers was believed at once.
     pub(super) believed: bool,
-    /// As if a launch that failed took only itself from a purchase, and said nothing while there is none.
+    /// As if a launch that failed took only itself from a purchase, and reported nothing while there is none.
     pub(super) failures: bool,
 }
 
@@ -123,7 +123,7 @@ impl Follower {
             self.keep_the_rest(&mut planned, now);
         }
         self.history = planned.next_history;
-        // What never became a node is deleted by the loop, which is no part of this family.
+        // An instance that never became a node is deleted by the loop, which is not part of this family.
         for memory in self.history.pools.values_mut() {
             memory.intents.retain(|intent| matches!(intent.action, Action::Increase(_)));
         }

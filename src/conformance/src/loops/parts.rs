@@ -42,7 +42,7 @@ pub(crate) struct Machine {
     pub(crate) created_at: i64,
     /// Its state.
     pub(crate) state: InstanceState,
-    /// Reason why it was not made, if the cloud says so.
+    /// Reason why it was not made, if the cloud reports one.
     pub(crate) error: Option<FailureClass>,
 }
 

@@ -255,8 +255,8 @@ fn with_running_sets(input: &Input) -> Input {
     changed
 }
 
-/// True if the product does as the reference once the declared templates say what the nodes of the groups show: when those
-/// have left, only their amounts are remembered, and only if the declared machine can have them.
+/// True if the product does as the reference once the declared templates match the nodes of the groups: when those have
+/// left, only their amounts are remembered, and only if the declared machine can have them.
 fn learned_amounts(case: &Case<'_>) -> Result<bool, String> {
     let mut declared = case.input.clone();
     let mut any = false;
@@ -271,13 +271,13 @@ fn learned_amounts(case: &Case<'_>) -> Result<bool, String> {
     Ok(any && agrees(&declared, case)?)
 }
 
-/// True if the product does as the reference once the input says what the rule looks away from.
+/// True if the product does as the reference once the input shows the part that the rule ignores.
 fn agrees(input: &Input, case: &Case<'_>) -> Result<bool, String> {
     let ours = Actions::of_product(&drive::run(input)?);
     Ok(ours.grown == case.theirs.grown && ours.gone() == case.theirs.gone())
 }
 
-/// The input with the meaning of flags for which there is no field, in words that the product has.
+/// The input with the meaning of flags for which there is no field, in fields that the product has.
 fn without_flags(input: &Input) -> Option<Input> {
     let mut changed = input.clone();
     let options = &input.options;

@@ -125,7 +125,7 @@ pub(crate) fn reported(own: &GroupOptions) -> CoreOptions {
     }
 }
 
-/// Each group as a pool of its own, with the settings that say the same.
+/// Each group as a pool of its own, with the same settings.
 pub(crate) fn config(
     options: &Options,
     groups: &[Group],

@@ -245,7 +245,7 @@ impl Shield {
             if scene.blocks(entry, pool) {
                 self.broken(scene.now, format!("pod {pod} is evicted though it may not be"));
             }
-            // One pod of each budget is asked for now and then whatever its status says: the API server decides.
+            // One pod of each budget is asked for now and then whatever its status is: the API server decides.
             let guarded = disruptions.exhausted(entry.class, &entry.pod.class).is_some();
             if guarded && 1 < pods.len() {
                 self.broken(scene.now, format!("pod {pod} is evicted though its budget allows none"));

@@ -49,7 +49,7 @@ pub enum Part {
 pub struct Quarantine {
     /// Pools that are neither grown nor shrunk.
     pub pools: BTreeSet<Arc<str>>,
-    /// Classes whose pods are no demand.
+    /// Classes whose pods do not count as demand.
     pub classes: Vec<Arc<PodClass>>,
 }
 

@@ -104,7 +104,7 @@ fn refusal(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx) -> Option<Lim
             }
             Some(Limit::new(refusal.reason(), message))
         }
-        // Without a shape, whether a pod would fit cannot be said.
+        // Without a shape, whether a pod would fit is unknown.
         None if groups.is_empty() => None,
         None => Some(Limit::new(Reason::TemplateUnknown, "no template is declared or known")),
     }
@@ -158,10 +158,10 @@ fn words(first: &Refusal, all: &[Refusal]) -> String {
     format!("{}; pool has {}", first.wanted(), found.into_iter().collect::<Vec<_>>().join(", "))
 }
 
-/// The verdicts on all groups of pods, those that were no demand among them.
+/// The verdicts on all groups of pods, those that did not count as demand among them.
 #[must_use]
 pub fn verdicts(ctx: &Context<'_>, answers: &BTreeMap<usize, Vec<PoolReason>>) -> Vec<PodVerdict> {
-    // A group whose pods were all set aside is among those that were no demand.
+    // A group whose pods were all set aside is among those that did not count as demand.
     let wanted = ctx.demand.groups.iter().enumerate().filter(|(_, group)| group.pods_count != 0);
     let wanted = wanted.map(|(index, group)| PodVerdict {
         namespace: group.key.namespace.clone(),
@@ -275,8 +275,8 @@ fn since(history: &History, pool: &str, reason: Reason) -> Option<crate::time::U
     refusals.iter().find(|refusal| refusal.reason == reason).map(|refusal| refusal.since)
 }
 
-/// Reason why a pool of this mode has fewer nodes than its minimum and gets none, or more than its maximum; `None` where another
-/// condition of the pool says so.
+/// Reason why a pool of this mode has fewer nodes than its minimum and gets none, or more than its maximum; `None`
+/// where another condition of the pool reports it.
 fn out_of_bounds(ctx: &mut Context<'_>, pool: &Arc<str>, mode: Mode) -> Option<Limit> {
     let state = ctx.cluster.pools.get(pool)?;
     let known_otherwise = state.pool.deleting || state.provider.is_none();

@@ -14,7 +14,7 @@ use crate::world::pod::Pod;
 use crate::world::provider::ProviderState;
 use crate::world::{NodeId, PodId, World};
 
-/// Taints by which others say that a node is about to be taken: the node termination handler of AWS, and GKE.
+/// Taints by which others announce that a node is about to be taken: the node termination handler of AWS, and GKE.
 ///
 /// Source: aws-node-termination-handler, the keys of its setting TAINT_NODE; GKE, maintenance handler.
 const TAINTS: [&str; 5] = [
@@ -25,8 +25,8 @@ const TAINTS: [&str; 5] = [
     "cloud.google.com/impending-node-termination",
 ];
 
-/// The nodes that their cloud is about to take, with what says so: of pools in Apply, by a taint, by a notice, or because
-/// their removal for that reason has begun, which outlives both.
+/// The nodes that their cloud is about to take, with the source of that: of pools in Apply, by a taint, by a notice, or
+/// because their removal for that reason has begun, which outlives both.
 #[must_use]
 pub fn of(world: &World, history: &History, config: &Config) -> BTreeMap<NodeId, Arc<str>> {
     let provider = |pool: &Pool| world.provider(&pool.name).and_then(Known::value);

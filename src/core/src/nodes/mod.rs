@@ -12,8 +12,8 @@
 //! 6. `scale_down`: which nodes go, from candidates to those that leave now; then `rotation` and `consolidation`, whose
 //!    replacements are bought first.
 //!
-//! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take,
-//! and `quotas` says how many nodes CapacityQuotas leave.
+//! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take, and `quotas`
+//! counts the nodes that CapacityQuotas leave.
 
 pub mod buffers;
 pub mod consolidation;

@@ -28,7 +28,7 @@ use crate::world::view::View;
 /// Parts of the work of a plan of which looking for nodes that go may take one, and so may looking for others in their place.
 const SHRINK_PART: u64 = 2;
 
-/// Most parts that are set aside before a plan is given up: a bug that hits more is no matter of one odd object.
+/// Most parts that are set aside before a plan is given up: a bug that hits more is not a matter of one odd object.
 const QUARANTINED_MAX: usize = 16;
 
 /// The next steps for `world` as it is, with every reason why not more.
@@ -117,7 +117,7 @@ fn plan_once(
     ctx.finish()
 }
 
-/// Gives every pod a place that can have one, and says why the others have none.
+/// Gives every pod a place that can have one, and reports why the others have none.
 fn grow(ctx: &mut Context<'_>) {
     scale_up::enforce_min(ctx, Mode::Apply);
     collect(ctx);
@@ -158,7 +158,7 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
     }
 }
 
-/// Collects demand; classes that were set aside are no demand.
+/// Collects demand; classes that were set aside do not count.
 fn collect(ctx: &mut Context<'_>) {
     let displaced = std::mem::take(&mut ctx.displaced);
     ctx.demand =

@@ -1,5 +1,5 @@
-//! Names in objects of resource.k8s.io: of claims, templates, slices, pools, nodes and users. Drivers, classes, devices and
-//! expressions stay: they say what a machine is. So do attributes, unless they may say which one it is.
+//! Names in objects of resource.k8s.io: of claims, templates, slices, pools, nodes and users. Drivers, classes, devices
+//! and expressions stay: they describe a machine. So do attributes, unless they may identify the machine.
 
 use std::sync::Arc;
 

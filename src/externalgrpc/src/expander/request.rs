@@ -106,7 +106,7 @@ fn spec(class: &PodClass) -> PodSpec {
         name: claim.name.to_string(),
         source: Some(VolumeSource { claim: Some(ClaimSource { claim_name: claim.name.to_string() }) }),
     });
-    // A pod's own room on its node is no request.
+    // A pod's own room on its node is not a request.
     let requests = ResourceRequirements { requests: amounts(&class.requests.clone().with_pods(0)) };
     let sum = Container { name: "sum".to_owned(), ports: ports.collect(), resources: Some(requests) };
     PodSpec {

@@ -299,7 +299,7 @@ fn budgets(manifests: &[Manifest]) -> Vec<Finding> {
     findings
 }
 
-/// True if the budget's exact labels are those of the workload's pods. One with expressions is not judged.
+/// True if the budget's exact labels are those of the workload's pods. One with expressions is not checked.
 fn guards(budget: &Manifest, workload: &Manifest) -> bool {
     let selector = &budget.object["spec"]["selector"];
     let labels = &workload.object["spec"]["template"]["metadata"]["labels"];
@@ -352,7 +352,7 @@ fn precedence(one: &Manifest, other: &Manifest) -> &'static str {
     }
 }
 
-/// Two who scale one workload, and workloads whose manifests say a size that somebody else decides.
+/// Two scalers of one workload, and workloads whose manifests set a size that another object decides.
 fn scalers(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut seen: BTreeMap<Key, &Manifest> = BTreeMap::new();

@@ -16,7 +16,7 @@ pub(super) fn never_open(manifest: &Manifest) -> Vec<Finding> {
     collect(&manifest.object["spec"], "spec", &mut starts);
     let mut findings = Vec::new();
     for (path, start) in starts {
-        // What is no cron expression is an error of the object itself.
+        // Text that is not a cron expression is an error of the object itself.
         let (Ok(cron), Ok(from)) = (Cron::parse(start), Timestamp::from_second(FROM_SECONDS)) else {
             continue;
         };

@@ -25,7 +25,7 @@ fn end(name: &str) -> String {
     format!("<!-- {name}:end -->")
 }
 
-/// One command of a ```` ```console ```` block with what the page says it prints, or a block of another language.
+/// One command of a ```` ```console ```` block with its output on the page, or a block of another language.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
     /// `line` is the index of the line with the prompt; the output takes the `n_output` lines after it.

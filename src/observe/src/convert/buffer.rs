@@ -24,7 +24,7 @@ use crate::slim::{
 /// A CapacityBuffer.
 ///
 /// # Errors
-/// If it has no name. All else that is wrong with it is its fault, for its own status to say.
+/// If it has no name. All other errors in it are its fault, for its own status to report.
 pub fn capacity_buffer<const ALPHA: bool>(
     slim: &SlimCapacityBuffer<ALPHA>,
     decoder: &mut Decoder,
@@ -59,7 +59,7 @@ pub fn capacity_buffer<const ALPHA: bool>(
     Ok(buffer)
 }
 
-/// The strategy, even where the rest of the spec cannot be read: it says whose the buffer is.
+/// The strategy, even where the rest of the spec cannot be read: it names the owner of the buffer.
 fn strategy(spec: &Value, decoder: &mut Decoder) -> Arc<str> {
     let named = spec.get("provisioningStrategy").and_then(Value::as_str);
     decoder.text(named.filter(|named| !named.is_empty()).unwrap_or(DEFAULT_STRATEGY))

@@ -1,4 +1,5 @@
-//! CapacityQuotas as the core's. What cannot be read is a fault with its remedy: such a quota bounds nothing, and says so.
+//! CapacityQuotas as the core's. A field that cannot be read is a fault with its remedy: such a quota bounds nothing,
+//! and reports that.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::slim::{Selector, SlimCapacityQuota};
 /// A CapacityQuota.
 ///
 /// # Errors
-/// If it has no name. All else that is wrong with it is its fault, for its own status to say.
+/// If it has no name. All other errors in it are its fault, for its own status to report.
 pub fn capacity_quota<const ALPHA: bool>(
     slim: &SlimCapacityQuota<ALPHA>,
     decoder: &mut Decoder,

@@ -65,7 +65,7 @@ fn conditions(slim: &SlimNode, decoder: &mut Decoder) -> Vec<NodeCondition> {
     kept
 }
 
-/// The part of a provider id that names the machine, whatever else it says.
+/// The part of a provider id that names the machine, without the rest.
 ///
 /// An instance of AWS is known by its own id: the zone before it is informational, and a node whose zone there differs
 /// from its group's is the same machine. Fargate and hybrid nodes have no such id and stay as they are.

@@ -19,7 +19,7 @@ use crate::slim::SlimRequest;
 /// A ProvisioningRequest.
 ///
 /// # Errors
-/// If it has no name. All else that is wrong with it is its fault, for its own status to say.
+/// If it has no name. All other errors in it are its fault, for its own status to report.
 pub fn request<const BETA: bool>(
     slim: &SlimRequest<BETA>,
     decoder: &mut Decoder,

@@ -22,7 +22,7 @@ const EARLIEST: Moment = Moment::from_nanos(i64::MIN);
 /// A pod as replica decisions see it.
 ///
 /// # Errors
-/// If it has no name, or a request of it is no quantity.
+/// If it has no name, or a request of it is not a quantity.
 pub fn pod_seen(slim: &SlimPod, decoder: &mut Decoder) -> Result<PodSeen, Error> {
     let key = key_of(&slim.metadata, decoder)?;
     let ready = slim.status.conditions.iter().find(|condition| condition.type_ == "Ready");

@@ -26,8 +26,8 @@ const JOB_CONTROLLER: &str = "kubernetes.io/job-controller";
 /// The policy of a StatefulSet that does not wait for one pod before it makes the next; OrderedReady, the default, does.
 const PARALLEL: &str = "Parallel";
 
-/// Tolerations that the DaemonSet controller adds to each of its pods: (key, effect). Source:
-/// controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
+/// Tolerations that the DaemonSet controller adds to each of its pods: (key, effect).
+/// Source: controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
 const DAEMON_TOLERATIONS: [(&str, TaintEffect); 6] = [
     ("node.kubernetes.io/not-ready", TaintEffect::NoExecute),
     ("node.kubernetes.io/unreachable", TaintEffect::NoExecute),

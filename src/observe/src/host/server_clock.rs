@@ -33,8 +33,8 @@ impl ServerClock {
 
     /// The clock after an answer dated `date` to a request that was sent and answered at these instants.
     ///
-    /// However long either way took, the server's clock showed at most `date` and a second when the request was sent, and
-    /// at least `date` when the answer had come. A clock that says otherwise is set to the nearer of the two.
+    /// However long either way took, the server's clock showed at most `date` and a second when the request was sent,
+    /// and at least `date` when the answer had come. A clock that differs is set to the nearer of the two.
     pub(super) fn corrected(self, date: Timestamp, sent_at: Instant, answered_at: Instant) -> Self {
         let latest = date.saturating_add(ROUNDING).unwrap_or(date);
         if TOLERANCE < date.duration_since(self.read(answered_at)) {

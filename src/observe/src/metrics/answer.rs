@@ -53,7 +53,7 @@ pub enum Why {
     /// The source did not answer, or not in its own language.
     #[error("{0}")]
     Outage(Outage),
-    /// We may not read it. The fix is a role or a token, so it is no outage.
+    /// We may not read it. The fix is a role or a token, so it is not an outage.
     #[error("not permitted: {0}")]
     NotPermitted(String),
     /// No such API group is registered with the API server, or no such Prometheus source is declared. Says the fix.
@@ -77,7 +77,7 @@ pub enum Absurdity {
     /// Its thousandths do not fit 63 bits.
     #[error("the value {0} is out of range")]
     OutOfRange(String),
-    /// The text is no quantity at all.
+    /// The text is not a quantity at all.
     #[error("the value {0:?} is no quantity")]
     NoQuantity(String),
     /// More values than the one that was asked for. Prometheus is asked for two at most, so there may be more.
@@ -162,7 +162,7 @@ impl Question {
 /// A quantity as a metrics API writes it.
 ///
 /// # Errors
-/// If the text is no quantity, or its thousandths do not fit 63 bits: core would cut it, and a cut value is not what
+/// If the text is not a quantity, or its thousandths do not fit 63 bits: core would cut it, and a cut value is not what
 /// was measured.
 pub(super) fn quantity(text: &str) -> Result<Quantity, Absurdity> {
     let quantity = Quantity::parse(text).map_err(|_| Absurdity::NoQuantity(cut(text, 64)))?;

@@ -114,8 +114,8 @@ pub(super) fn refusal(reply: &Reply, question: &Question) -> Failure {
     };
     question.failure(match reply.status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Why::NotPermitted(message),
-        // A server behind the API says in its own words that it does not know this metric or object; the API server
-        // itself says that there is no such path, since no APIService has claimed it.
+        // A server behind the API reports in its own words that it does not know this metric or object; the API server
+        // itself reports that there is no such path, since no APIService has claimed it.
         StatusCode::NOT_FOUND if status_object.is_some() => Why::Empty,
         StatusCode::NOT_FOUND => Why::NotRegistered(not_registered(&question.source)),
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Why::Refused(message),

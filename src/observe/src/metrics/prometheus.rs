@@ -18,7 +18,7 @@ use super::promql::{Confined, confine};
 
 /// Longest wait for a connection.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
-/// Most series that are asked for: one is wanted, and a second says that there are too many. Servers that do not know
+/// Most series that are asked for: one is wanted, and a second shows that there are too many. Servers that do not know
 /// the parameter answer with all of them, up to [`NUMBER_MAX_BYTES`].
 const SERIES_MAX: usize = 2;
 /// Time that Prometheus looks back for a sample by default.
@@ -176,7 +176,7 @@ fn connect(source: &PrometheusSource) -> Result<Client, String> {
 /// The number in the body of a successful answer, whatever was asked.
 ///
 /// # Errors
-/// If there is none, or more than one, or it is no number that can be counted with.
+/// If there is none, or more than one, or it is not a number that can be counted with.
 pub fn number_in(body: &[u8]) -> Answer<f64> {
     read(Reply { status: StatusCode::OK, body: body.to_vec() }, &Question::new("prometheus", "a query"))
 }
@@ -244,8 +244,8 @@ fn sampled_at(
         Some(Ok(seconds)) => Timestamp::from_microsecond(micros(seconds))
             .map(Moment::from_jiff)
             .map_err(|error| question.failure(Why::Outage(Outage::Garbled(error.to_string())))),
-        // There is a value, though no sample is young enough to be looked at: it comes from a range that reaches
-        // further back, unless the query itself says what no sample means.
+        // There is a value, though no sample is young enough: it comes from a range that reaches further back, unless
+        // the query itself defines a value for no sample.
         Some(Err(Failure { why: Why::Empty, .. })) if confined.answers_absence => Ok(evaluated_at),
         Some(Err(Failure { why: Why::Empty, .. })) => {
             let at = Moment::from_jiff(now.checked_sub(LOOKBACK).unwrap_or(now));

@@ -28,7 +28,7 @@ const FUNCTIONS: &str = " abs absent absent_over_time acos acosh asin asinh atan
     ts_of_first_over_time ts_of_last_over_time ts_of_max_over_time ts_of_min_over_time vector year ";
 const AGGREGATIONS: &str = " sum avg count min max group stddev stdvar topk bottomk count_values quantile limitk \
     limit_ratio ";
-/// Functions by which a query says itself what no sample means.
+/// Functions by which a query itself defines a value for no sample.
 const ANSWERS_ABSENCE: &str = " absent absent_over_time vector ";
 
 /// A query that can be sent.
@@ -40,7 +40,7 @@ pub struct Confined {
     /// worst off: an instant query itself only returns when it was evaluated. `None` if there is nothing to ask: the query
     /// has no selector, or each one looks at a time of its own by `offset` or `@`.
     pub freshness: Option<String>,
-    /// True if the query says itself what no sample means: it uses `absent`, `absent_over_time` or `vector`.
+    /// True if the query itself defines a value for no sample: it uses `absent`, `absent_over_time` or `vector`.
     pub answers_absence: bool,
 }
 

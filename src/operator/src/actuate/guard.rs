@@ -242,9 +242,9 @@ impl CrashPoint {
         Self(Some(Box::new(reached)))
     }
 
-    /// As the environment says: `HEADROOM_CRASH_AT` is the number of an effect point, or the beginning of its side and
-    /// operation, such as `after DELETE /api/v1/nodes/`, and `HEADROOM_CRASH_LOG` a file to which each point is appended.
-    /// Compiled for tests only.
+    /// As set by the environment: `HEADROOM_CRASH_AT` is the number of an effect point, or the beginning of its side
+    /// and operation, such as `after DELETE /api/v1/nodes/`, and `HEADROOM_CRASH_LOG` a file to which each point is
+    /// appended. Compiled for tests only.
     #[cfg(feature = "failpoints")]
     #[must_use]
     pub fn from_environment() -> Self {

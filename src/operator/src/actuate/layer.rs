@@ -138,7 +138,7 @@ impl ClockReading {
         Self { sent_at: host.monotonic(), host }
     }
 
-    /// The head of the answer has come. One without a readable date says nothing.
+    /// The head of the answer has come. One without a readable date changes nothing.
     fn end(&self, headers: &HeaderMap) {
         const DATES: DateTimeParser = DateTimeParser::new();
         let date = headers.get(DATE).and_then(|date| DATES.parse_timestamp(date.as_bytes()).ok());

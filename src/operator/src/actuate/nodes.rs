@@ -82,7 +82,7 @@ pub enum ActionError {
     /// Somebody else changed the object in between; the next tick looks again.
     #[error("{0} was changed by somebody else")]
     Conflict(String),
-    /// The API server said no.
+    /// The API server refused it.
     #[error("{0}")]
     Refused(String),
     /// It is unknown what the call did.

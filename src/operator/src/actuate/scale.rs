@@ -65,7 +65,7 @@ pub enum ScaleError {
         /// The size it has now.
         fresh: i32,
     },
-    /// The object is not there (any more), or the API server said no.
+    /// The object is not there (any more), or the API server refused the call.
     #[error("{0}")]
     Failed(String),
     /// The call was not answered, or not by the API server itself: whether the size was written is unknown.
@@ -339,7 +339,7 @@ fn built_in(group: &str, kind: &str) -> Option<ApiResource> {
     })
 }
 
-/// True if the API server has said no, so that nothing was done.
+/// True if the API server has refused the call, so that nothing was done.
 fn is_refusal(error: &KubeError) -> bool {
     matches!(error, KubeError::Api(status) if (400..500).contains(&status.code))
 }

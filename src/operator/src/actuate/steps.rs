@@ -1,4 +1,4 @@
-//! One step, carried out: it re-checks what the plan relied on, acts once, and says what came of it.
+//! One step, carried out: it re-checks what the plan relied on, acts once, and returns the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -146,7 +146,7 @@ impl Executor {
         match self.provider.cancel(&request).await {
             Ok(Increased::Accepted | Increased::Superseded) => StepResult::Increased,
             Ok(Increased::Pending(until)) => StepResult::Pending(until),
-            // There is no hurry: what does not come now is only not to come later.
+            // Retry later; the surplus only has to be cancelled before it launches.
             Err(error) if error.unknown => {
                 tracing::warn!(group = %request.group, %error, "not taken back yet");
                 StepResult::Pending(facts.now.plus(CANCEL_PAUSE))

@@ -44,7 +44,7 @@ pub struct Settings {
     pub expander: Option<ExpanderSettings>,
     /// Reason why pools cannot be used, in words for a condition.
     pub invalid_pools: BTreeMap<Arc<str>, String>,
-    /// True if the whole operator only looks on: pools that say Apply are previewed.
+    /// True if the whole operator only observes: pools in mode Apply are previewed.
     pub preview: bool,
     /// Reason why the cluster policy cannot be used; the last good one, or the defaults, hold meanwhile.
     pub invalid_policy: Option<String>,
@@ -66,7 +66,7 @@ impl Default for Settings {
 impl Settings {
     /// Takes the stored objects as they are now. One that cannot be used is set aside and the others go on.
     ///
-    /// A cluster policy that turns invalid keeps what it said before: a slip must not lift a limit or a stop.
+    /// A cluster policy that turns invalid keeps its earlier settings: a slip must not lift a limit or a stop.
     pub fn update(&mut self, policies: &Policies) {
         self.config.pools.clear();
         self.providers.clear();
@@ -388,7 +388,7 @@ fn expander(written: cluster_scaling_policy::Expander) -> Expander {
     }
 }
 
-/// Whole seconds; the API cannot say more than a few years.
+/// Whole seconds; the API cannot express more than a few years.
 fn seconds(duration: Duration) -> Seconds {
     Seconds(i64::try_from(duration.as_secs()).unwrap_or(i64::MAX))
 }

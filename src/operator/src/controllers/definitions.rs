@@ -1,5 +1,5 @@
-//! True if the cluster knows our kinds: waits for the definitions, says which are missing and how they come. It installs
-//! nothing.
+//! Check that the cluster knows our kinds: waits for the definitions, reports which are missing and how to install them.
+//! It installs nothing.
 
 use std::time::Duration;
 
@@ -25,8 +25,9 @@ const LOOK_PAUSE: Duration = Duration::from_secs(2);
 /// Longest wait for the answer to one look.
 const LOOK_DEADLINE: Duration = Duration::from_secs(15);
 
-/// Waits until the cluster knows NodePools. Meanwhile `health` says what is missing, and `report` gets the same message, at
-/// once and then after 30 s, one minute, two, and so on up to ten. Returns early, with false, when `stop` becomes true.
+/// Waits until the cluster knows NodePools. Meanwhile `health` reports what is missing, and `report` gets the same
+/// message, at once and then after 30 s, one minute, two, and so on up to ten. Returns early, with false, when `stop`
+/// becomes true.
 ///
 /// The other kinds are named when they are missing too, and not waited for: each is of use without them. A server that
 /// does not answer, or refuses the question, is not waited for either: the watches do that, and know more kinds of trouble.
@@ -67,7 +68,7 @@ pub async fn wait(
         health.turned(false);
         tokio::select! {
             biased;
-            // A sender that is gone says nothing any more; the pause below goes on.
+            // A sender that is gone sends nothing any more; the pause below goes on.
             Ok(()) = stop.changed() => {}
             () = sleep(LOOK_PAUSE) => {}
         }
@@ -126,7 +127,7 @@ mod tests {
                         "groupVersion": "headroom.dev/v1alpha1", "resources": resources});
                     (200, list.to_string())
                 }
-                // What a server says of a group that it does not know is no JSON.
+                // The answer of a server on a group that it does not know is not JSON.
                 Err(code) => (*code, "404 page not found\n".to_owned()),
             })
             .collect();

@@ -17,7 +17,7 @@ use super::config::Settings;
 use crate::actuate::steps::Facts;
 use headroom_provider::{CloudSettings, OwnNode};
 
-/// The nodes of each pool, as their labels say.
+/// The nodes of each pool, by their labels.
 #[must_use]
 pub fn own_nodes(world: &World) -> BTreeMap<Arc<str>, Vec<OwnNode>> {
     let mut pools: BTreeMap<Arc<str>, Vec<OwnNode>> = BTreeMap::new();
@@ -62,7 +62,7 @@ fn others(step: &Step, world: &World) -> BTreeMap<Arc<str>, Arc<str>> {
     victims.iter().filter_map(|victim| Some((victim.id.clone(), other(victim)?))).collect()
 }
 
-/// Reason why a step failed, in the words of whoever refused it; `None` for all that is no failure.
+/// Reason why a step failed, as the refusing side gave it; `None` for all that is not a failure.
 #[must_use]
 pub fn failure_of(outcomes: &[Outcome]) -> Option<String> {
     outcomes.iter().find_map(|outcome| match &outcome.result {
@@ -128,8 +128,8 @@ fn nodes_after_others(
     u32::try_from(names.len()).unwrap_or(u32::MAX)
 }
 
-/// Number of nodes that the groups of the pool want, each as the provider or another open increase says, without what
-/// `intent` asks for: for providers that count and do not name.
+/// Number of nodes that the groups of the pool want, each by the provider or another open increase, without the request
+/// of `intent`: for providers that count and do not name.
 fn targets_of_others(world: &World, history: &History, pool: &Arc<str>, intent: Option<&Arc<str>>) -> u32 {
     let observed = world.provider(pool).and_then(Known::value);
     let mut targets: BTreeMap<Arc<str>, u32> = BTreeMap::new();

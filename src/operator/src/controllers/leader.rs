@@ -1,4 +1,4 @@
-//! Leader election by a Lease: who may act, judged by observed change and monotonic time, never by wall clocks.
+//! Leader election by a Lease: who may act, by observed change and monotonic time, never by wall clocks.
 
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub struct Election {
     others: Vec<watch::Sender<Leadership>>,
     seen: Option<ObservedLease>,
     held: Option<Held>,
-    /// The newest version of the lease that was seen, as a number; 0 when none, or when versions are no numbers.
+    /// The newest version of the lease that was observed, as a number; 0 when none, or when versions are not numbers.
     newest: u64,
     /// True if versions of the lease and of what watches show have been seen to grow together.
     comparable: bool,
@@ -65,7 +65,7 @@ pub struct Election {
 
 /// Detection and report of an API server that has gone back to an older state.
 pub struct Alarm {
-    /// The newest version that any watch has shown, as a number; 0 when none, or when versions are no numbers.
+    /// The newest version that any watch has shown, as a number; 0 when none, or when versions are not numbers.
     pub shown: Box<dyn Fn() -> u64 + Send + Sync>,
     /// Called when it has gone back.
     pub raise: Box<dyn Fn() + Send + Sync>,

@@ -2,9 +2,9 @@
 
 use headroom_core::time::{Seconds, UnixTime};
 
-/// First pause between two messages that say the same; doubles up to [`PAUSE_MAX`].
+/// First pause between two equal messages; doubles up to [`PAUSE_MAX`].
 const PAUSE_MIN: Seconds = Seconds(30);
-/// Longest pause between two messages that say the same.
+/// Longest pause between two equal messages.
 const PAUSE_MAX: Seconds = Seconds(600);
 
 /// The message that was logged last, and when.

@@ -71,7 +71,7 @@ impl StoredPool {
         }
     }
 
-    /// The pool as just read; what is in `known` of what it leaves out is no news.
+    /// The pool as just read; parts left out of it that are in `known` are not new.
     fn read(object: &PolicyObject<NodePoolSpec>, known: &[String]) -> Self {
         let (status, mut left_out) = report::status_of(&object.status);
         let (history, not_understood) = report::parse(&status);
@@ -133,8 +133,8 @@ impl StoredPool {
 
     /// The object was read live, or its watch is ahead of us; it is the one that is known.
     ///
-    /// A status that stands there word for word as it was sent is our own write: not knowing of it, the next one would
-    /// take back what it says, and with it intents and backoffs that were stored.
+    /// A status that is stored word for word as it was sent is our own write: otherwise the next write would take back
+    /// its content, and with it intents and backoffs that were stored.
     pub fn read_back(&mut self, object: &PolicyObject<NodePoolSpec>) -> ReadBack {
         let fresh = Self::read(object, &self.read_without);
         fresh.log_left_out(&object.name);
@@ -181,7 +181,7 @@ impl StoredPool {
     }
 }
 
-/// True if version `a` is newer than `b`. Versions that are no numbers are taken as newer: the server is the truth.
+/// True if version `a` is newer than `b`. Versions that are not numbers are taken as newer: the server is the truth.
 pub fn newer(a: &str, b: &str) -> bool {
     match (a.parse::<u64>(), b.parse::<u64>()) {
         (Ok(a), Ok(b)) => a > b,
@@ -203,7 +203,7 @@ pub struct StoredCluster {
 }
 
 impl StoredCluster {
-    /// The policy as just read. Its status is no memory, so one that cannot be read is simply written anew.
+    /// The policy as just read. Its status is not a memory, so one that cannot be read is simply written anew.
     #[must_use]
     pub fn of(object: &PolicyObject<ClusterScalingPolicySpec>) -> Self {
         Self {
@@ -295,7 +295,7 @@ impl InFlight {
         begins.then_some(if waited { Beginning::Again } else { Beginning::First })
     }
 
-    /// Notes a step as ended; it is not begun again before `until`, if that is said.
+    /// Notes a step as ended; it is not begun again before `until`, if that is given.
     pub fn end(&mut self, key: &StepKey, until: Option<UnixTime>) {
         self.running.remove(key);
         self.ending.remove(key);
@@ -350,7 +350,7 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
     }
 }
 
-/// True if the journal in hand says something that the stored one does not: then it is written before any effect.
+/// True if the journal in memory has something that the stored one has not: then it is written before any effect.
 ///
 /// An intent that has ended need not be journalled first; the report shows it. One that an earlier term wrote differs by
 /// its term: nothing is done for it before the API server has accepted a write of this one.

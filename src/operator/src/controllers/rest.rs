@@ -5,8 +5,8 @@ use std::time::Duration;
 use headroom_core::time::UnixTime;
 use tokio::time::Instant;
 
-/// Longest life of a plan that left nothing to do. Plans say when they would be others; this bounds what comes of one that
-/// says it wrongly.
+/// Longest life of a plan that left nothing to do. Plans report when they would be others; this bounds the effect of a
+/// plan that reports it wrongly.
 const REST_MAX: Duration = Duration::from_secs(30);
 
 /// Inputs of the last plan. It had no step, changed no memory, and its whole report is written.

@@ -45,7 +45,7 @@ pub fn policy(connect: &str) -> String {
 /// Returns the Content-Security-Policy of the page of a live cluster.
 #[must_use]
 pub fn live_policy() -> String {
-    // Only a server can say this; a file is framed by nobody.
+    // Only a server can set this; a file is framed by nobody.
     format!("{}; frame-ancestors 'none'", policy("'self'"))
 }
 

@@ -1,5 +1,5 @@
-//! Numbers under the names of Cluster Autoscaler, so that dashboards and alerts made for it go on working. Only those that
-//! mean the same are here; docs/metrics.md says where a meaning is narrower.
+//! Numbers under the names of Cluster Autoscaler, so that dashboards and alerts made for it go on working. Only those
+//! of the same meaning are here; docs/metrics.md lists where a meaning is narrower.
 //! Source: cluster-autoscaler/metrics/metrics.go.
 
 use std::collections::BTreeMap;

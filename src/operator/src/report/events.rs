@@ -236,9 +236,9 @@ pub fn gang_not_served(pod: Regarding, verdict: &GangVerdict) -> EventNote {
 #[derive(Clone, Debug, Default)]
 pub struct EventRecorder {
     tracker: Tracker,
-    /// By namespace and owner of a group of pods: what was said of it.
+    /// By namespace and owner of a group of pods: the reports on it.
     said: BTreeMap<(Arc<str>, Arc<str>), Conversation>,
-    /// Nodes that shared their provider id with another at the last plan that judged nodes.
+    /// Nodes that shared their provider id with another at the last plan that checked nodes.
     twins: BTreeSet<Arc<str>>,
     /// By gang and reason: when it was last reported why nothing is bought for the gang.
     gangs: BTreeMap<(Arc<str>, Arc<GangRef>, Reason), UnixTime>,

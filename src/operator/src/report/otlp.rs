@@ -1,4 +1,5 @@
-//! Sends traces to a collector: OTLP over HTTP in JSON. What cannot be sent is dropped and said once a minute; nothing waits.
+//! Sends traces to a collector: OTLP over HTTP in JSON. Spans that cannot be sent are dropped and logged once a minute;
+//! nothing waits.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -71,7 +72,7 @@ impl TraceSink {
     }
 }
 
-/// Errors say which header is invalid and quote none of it: a header may be a secret.
+/// Errors name the invalid header and quote none of it: a header may be a secret.
 fn read_headers(text: &str) -> anyhow::Result<Vec<(HeaderName, HeaderValue)>> {
     let pairs = text.split(',').map(str::trim).filter(|pair| !pair.is_empty());
     let read = |(index, pair): (usize, &str)| {

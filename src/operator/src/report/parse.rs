@@ -207,7 +207,7 @@ fn word<W: Word>(what: &str, word: &str) -> Result<W, String> {
     W::of_word(word).ok_or_else(|| format!("{what} {word:?} is not known"))
 }
 
-/// An intent is kept whatever its reason says: forgetting an action under way is worse than reporting it badly.
+/// An intent is kept whatever its reason is: forgetting an action under way is worse than reporting it badly.
 fn intent(row: &api::Intent) -> Result<Intent, String> {
     let missing = |field: &str| format!("{field} is missing");
     let group = arc(&row.group);

@@ -1,4 +1,4 @@
-//! The status of the ClusterScalingPolicy: which pods have no place, and what each pool says to them. Pure.
+//! The status of the ClusterScalingPolicy: the pods without a place, and the reason of each pool. Pure.
 
 use headroom_core::history::EXAMPLES_MAX;
 use headroom_core::plan::{PodVerdict, PoolReason};
@@ -11,13 +11,13 @@ use super::render::{Acceptance, int, time};
 use headroom_api::conditions::{ConditionStatus, reasons, types};
 use headroom_api::{ClusterScalingPolicyStatus, PoolVerdict, UnplacedPods};
 
-/// Most rows; the schema says the same.
+/// Most rows; the schema has the same limit.
 const ROWS_MAX: usize = 50;
-/// Most pools a row; the schema says the same.
+/// Most pools a row; the schema has the same limit.
 const POOLS_MAX: usize = 20;
 /// Most bytes of all rows together.
 const ROWS_BYTES_MAX: usize = 24 * 1024;
-/// Longest message of a row, in characters; the schema says the same.
+/// Longest message of a row, in characters; the schema has the same limit.
 const MESSAGE_MAX: usize = 512;
 /// Longest message of a pool, in characters; the schema allows more.
 const POOL_MESSAGE_MAX: usize = 200;

@@ -28,7 +28,7 @@ use headroom_api::{
     UnneededNodes,
 };
 
-/// Most zones of a group; the schema says the same.
+/// Most zones of a group; the schema has the same limit.
 const ZONES_MAX: usize = 16;
 
 /// Inputs of the status of a pool besides its memory.

@@ -20,7 +20,7 @@ impl Course {
         Self { began_at: now, parts: Vec::new() }
     }
 
-    /// A part that has ended; `call` says whether somebody else was asked.
+    /// A part that has ended; `call` is true if another component was asked.
     pub fn part(
         &mut self,
         name: &'static str,

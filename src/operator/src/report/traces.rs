@@ -25,7 +25,7 @@ const OPEN_MAX: usize = 1000;
 #[must_use]
 pub fn trace_id(pool: &str, intent: &str) -> String {
     let name = format!("{pool}/{intent}");
-    // Nothing but zeros is no id.
+    // Nothing but zeros is not an id.
     format!("{:016x}{:016x}", fnv(&name, 0x5bd1_e995) | 1, fnv(&name, 0))
 }
 

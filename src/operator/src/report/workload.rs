@@ -25,7 +25,7 @@ pub const DECISIONS_MAX: usize = 20;
 /// Memory of a workload: exactly what its status holds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WorkloadMemory {
-    /// Recommendations, scale events, since when the metrics are unknown.
+    /// Recommendations, scale events, and the time since which the metrics are unknown.
     pub memory: Memory,
     /// The last changes of size, newest first.
     pub decisions: Vec<ScalingDecision>,
@@ -163,8 +163,8 @@ pub fn parse(status: &Value) -> WorkloadMemory {
     }
 }
 
-/// A status without what may wait a minute before it is written: the numbers of metrics, and the times of
-/// recommendations that say again what was said before.
+/// A status without the parts that may wait a minute before they are written: the numbers of metrics, and the times of
+/// repeated recommendations.
 #[must_use]
 pub fn without_numbers(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
     let mut status = without_repetitions(status);
@@ -178,8 +178,8 @@ pub fn without_numbers(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
     status
 }
 
-/// A status without the times of recommendations that say again what was said before. A crash loses nothing by them: the
-/// newest is taken to have held until the restart.
+/// A status without the times of repeated recommendations. A crash loses nothing by them: the newest is taken to have
+/// held until the restart.
 #[must_use]
 pub fn without_repetitions(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
     let mut status = status.clone();
@@ -303,7 +303,7 @@ fn trouble(view: &WorkloadView<'_>) -> Option<MetricTrouble> {
             },
             message: in_words(unknown),
         });
-        // What the source says of single pods matters only if the metric as a whole cannot be used.
+        // The source's errors on single pods matter only if the metric as a whole cannot be used.
         found.map(|found| by_source.unwrap_or(found))
     };
     let named = |(index, step)| of((index, step)).map(|trouble| (step, trouble));

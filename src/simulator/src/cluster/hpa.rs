@@ -99,7 +99,7 @@ fn proportion(used_milli: i64, target_milli: i64, size: i64) -> i64 {
     if off <= carried * TOLERANCE_PERCENT { size } else { (used + target_milli - 1) / target_milli }
 }
 
-/// Writes the status if it would say something else; that it leaves `observedGeneration` out is something else too.
+/// Writes the status if it would differ; that it leaves `observedGeneration` out is a difference too.
 ///
 /// Source: podautoscaler/horizontal.go, setStatus and updateStatusIfNeeded.
 fn write_status(store: &mut Store, key: &ObjectKey, hpa: &Value, (size, desired): (i64, i64)) {

@@ -52,7 +52,7 @@ impl Metric {
         })
     }
 
-    /// The name of the resource that the pods use; `None` for what is no resource.
+    /// The name of the resource that the pods use; `None` if it is not a resource.
     #[must_use]
     pub fn resource(&self) -> Option<&'static str> {
         match self {

@@ -262,7 +262,7 @@ impl Scheduler {
         self.unpark_classes(&classes);
     }
 
-    /// The pods around, where they have a say in the place of a pod of this shape.
+    /// The pods around, where they affect the place of a pod of this shape.
     fn around<'a>(&'a self, shape: &'a PodShape) -> Option<Around<'a>> {
         let placed = self.placed.values();
         let placed = placed.filter_map(|(node, shape)| Some((&**shape, &self.nodes.get(node)?.shape)));

@@ -23,7 +23,7 @@ use headroom_observe::slim::MIRROR_ANNOTATION;
 
 /// By this label StatefulSets and DaemonSets know the pods of their present template.
 const REVISION: &str = "controller-revision-hash";
-/// Evictions from a silent node wait so long unless the pod says otherwise; the core keeps no times of tolerations.
+/// Evictions from a silent node wait so long unless the pod sets another time; the core keeps no times of tolerations.
 /// Source: plugin/pkg/admission/defaulttolerationseconds.
 const SILENT_NODE_SECONDS: i64 = 300;
 const SILENT_NODE_KEYS: [&str; 2] = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"];

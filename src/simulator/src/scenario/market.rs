@@ -125,7 +125,7 @@ pub(super) fn warn(store: &mut Store, interruption: &SpotInterruption) -> Result
     Ok(victims)
 }
 
-/// The instances are gone, and the cloud's controller takes their Node objects away; those gone meanwhile are no news.
+/// The instances are gone, and the cloud's controller takes their Node objects away; those gone meanwhile are not news.
 pub(super) fn take_back(store: &mut Store, victims: &[ObjectKey]) -> usize {
     let gone =
         victims.iter().filter(|key| store.delete(Kind::Node, key, &DeleteOptions::default(), ME).is_ok());

@@ -1,5 +1,5 @@
-//! Scenarios: a folder of ordinary manifests and a `scenario.yaml` that says what happens when; it reads files and runs nothing.
-//! docs/scenarios.md is the page for their writers.
+//! Scenarios: a folder of ordinary manifests and a `scenario.yaml` with events and their times; it reads files and runs
+//! nothing. docs/scenarios.md is the page for their writers.
 //!
 //! `scenario.yaml` (durations are written `90s`, `10m` or `1h30m`; every field but `duration` may be left out):
 //!

@@ -69,7 +69,7 @@ impl Timeline {
         self.start.saturating_add(after).unwrap_or(Timestamp::MAX)
     }
 
-    /// Puts in what an event brings about, behind what the scenario says for the same time.
+    /// Puts in the effects of an event, behind the scenario's events for the same time.
     fn later(&mut self, now: Timestamp, wait: SignedDuration, action: Action) {
         let after = now.duration_since(self.start).saturating_add(wait);
         let place = self.events.partition_point(|event| event.after <= after).max(self.next);

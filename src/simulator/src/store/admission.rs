@@ -95,7 +95,7 @@ fn default_requests(pod: &mut Value) {
 }
 
 fn complete_node(node: &mut Value, store: &Store) {
-    // Source: plugin/pkg/admission/nodetaint: a new node is not ready until the node lifecycle says so.
+    // Source: plugin/pkg/admission/nodetaint: a new node is not ready until the node lifecycle reports it.
     let taints = object_at(node, &["spec"]).entry("taints").or_insert_with(|| json!([]));
     if let Some(list) = taints.as_array_mut()
         && !list.iter().any(|taint| text(taint, &["key"]) == Some("node.kubernetes.io/not-ready"))

@@ -341,7 +341,7 @@ impl Entries {
         now: Timestamp,
     ) {
         match self.0.iter_mut().find(|owner| owner.is(manager, operation, part)) {
-            // The time moves only with the set, so that an apply which changes nothing is no write.
+            // The time moves only with the set, so that an apply which changes nothing is not a write.
             Some(owner) if owner.fields == fields => {}
             Some(owner) => {
                 owner.fields = fields;

@@ -23,7 +23,7 @@ pub struct KindInfo {
     pub has_scale: bool,
 }
 
-/// The kind of a row: its name, or what it says after `as`.
+/// The kind of a row: its name, or the name after `as`.
 macro_rules! kind_of {
     ($name:ident) => {
         stringify!($name)

@@ -40,8 +40,8 @@ use crate::trace::Trace;
 
 /// All objects of the cluster, one global resource version, and the log of changes that watches and actors read.
 ///
-/// Every container is ordered, the time is what `advance_to` said last and names are made from the seed, so
-/// the same calls give the same state in every process.
+/// Every container is ordered, the time is that of the last `advance_to` and names are made from the seed, so the same
+/// calls give the same state in every process.
 #[derive(Debug)]
 pub struct Store {
     objects: BTreeMap<Kind, BTreeMap<ObjectKey, Arc<Value>>>,
@@ -77,7 +77,7 @@ impl Store {
         self.now
     }
 
-    /// Moves the clock; a time before the last one is taken as said, because wall clocks do jump.
+    /// Moves the clock; a time before the last one is accepted, because wall clocks do jump.
     pub fn advance_to(&mut self, now: Timestamp) {
         self.now = now;
     }

@@ -83,7 +83,7 @@ pub fn condition<'a>(object: &'a Value, type_: &str) -> Option<&'a Value> {
         .find(|condition| condition.get("type").and_then(Value::as_str) == Some(type_))
 }
 
-/// True if a Node's kubelet says that it is ready.
+/// True if a Node's kubelet reports that it is ready.
 pub fn is_ready(node: &Value) -> bool {
     condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str()) == Some("True")
 }

@@ -51,7 +51,7 @@ pub struct DeleteOptions {
     pub uid: Option<String>,
     /// 409 unless the object has this resource version.
     pub resource_version: Option<String>,
-    /// Seconds of grace; `None` means what the pod says (30 by default).
+    /// Seconds of grace; `None` means the pod's own (30 by default).
     pub grace_seconds: Option<i64>,
 }
 

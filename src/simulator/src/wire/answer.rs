@@ -153,7 +153,7 @@ fn list(store: &Store, kind: Kind, target: &Target, old_by: u64) -> Result<Value
     let mut items: Vec<Value> =
         page.iter().map(|(_, object)| (*shaped(object, target.partial)).clone()).collect();
     if !target.partial && kind.info().group != "headroom.dev" {
-        // Items of built-in kinds do not repeat what the list says.
+        // Items of built-in kinds do not repeat fields of the list.
         for item in items.iter_mut().filter_map(Value::as_object_mut) {
             item.remove("apiVersion");
             item.remove("kind");
@@ -293,7 +293,7 @@ fn reply(code: u16, body: &impl serde::Serialize) -> Reply {
     reply
 }
 
-/// A refusal as a Status, with `Retry-After` where it says so.
+/// A refusal as a Status, with `Retry-After` where it has one.
 pub(super) fn refusal(error: &ApiError) -> Reply {
     let mut reply = reply(error.code, &error.status());
     if let Some(seconds) = at(&error.details, &["retryAfterSeconds"]).and_then(Value::as_u64) {

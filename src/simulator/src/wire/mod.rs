@@ -196,7 +196,7 @@ impl tower::Service<http::Request<Body>> for ApiServer {
         let server = self.clone();
         // The server is a process of its own: it goes on when the caller is dropped.
         self.host.spawn(async move {
-            // A caller that left is no concern of the server.
+            // A caller that left does not concern the server.
             let _ = reply.send(server.clone().serve(request).await.map(|answer| server.dated(answer)));
         });
         Box::pin(async move { answered.await.unwrap_or_else(|_| Err(faults::lost("while"))) })

@@ -32,7 +32,7 @@ impl Network {
         self.with(|state| if cut { state.cut.insert(replica) } else { state.cut.remove(&replica) });
     }
 
-    /// Watches stay open and say nothing, as behind a stale API server, or go on.
+    /// Watches stay open and send nothing, as behind a stale API server, or go on.
     pub fn silence_watches(&self, silent: bool) {
         self.with(|state| state.silent = silent);
     }

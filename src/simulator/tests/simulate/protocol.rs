@@ -207,7 +207,7 @@ fn send(state: &State, pool: usize, from: u8, to: u8, all: &mut Vec<State>) {
     all.push(sent);
 }
 
-/// The call reaches the cloud, which reads the size at that instant, as design rule 4 says.
+/// The call reaches the cloud, which reads the size at that instant, by design rule 4.
 fn landed(state: &State, index: usize, broken: Broken) -> State {
     let mut after = state.clone();
     let call = after.calls.remove(index);

@@ -1,8 +1,8 @@
 //! DynamicResources: which devices of a node the claims of a pod get, by the rules and in the order of kube-scheduler.
 //!
-//! It follows Kubernetes 1.37 with every feature on whose fields are there. `allocate` is pure, and the golden vectors of
-//! `headroom-conformance` run through it. `book` keeps what claims hold in a snapshot, `plugin` asks both for a pod and a
-//! node, `diagnosis` says why not.
+//! It follows Kubernetes 1.37 with every feature on whose fields are there. `allocate` is pure, and the golden vectors
+//! of `headroom-conformance` run through it. `book` keeps the devices that claims hold in a snapshot, `plugin` asks
+//! both for a pod and a node, `diagnosis` gives the reason for a refusal.
 //!
 //! Source: k8s.io/dynamic-resource-allocation v0.37.1, structured/internal/incubating.
 

@@ -68,7 +68,7 @@ impl LabelledNode for NamedNode<'_, '_> {
 }
 
 impl<'w> Snapshot<'w> {
-    /// True if claims of devices have a say in where pods of this class go.
+    /// True if claims of devices affect the place of pods of this class.
     #[must_use]
     pub fn has_device_claims(&self, class: ClassIx) -> bool {
         !self.class(class).device_claims.is_empty()

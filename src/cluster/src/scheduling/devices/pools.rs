@@ -34,7 +34,7 @@ pub enum PoolState {
     Incomplete {
         /// Slices that are there.
         found: usize,
-        /// Slices that the pool says it has.
+        /// Number of slices that the pool declares.
         wanted: i64,
         /// The generation.
         generation: i64,
@@ -93,7 +93,7 @@ impl<'a> Pool<'a> {
     }
 }
 
-/// True if a node is meant by what a slice or a device says.
+/// True if a node is selected by the fields of a slice or a device.
 fn is_meant(
     node: &impl LabelledNode,
     name: Option<&str>,
@@ -108,7 +108,7 @@ fn is_meant(
     }
 }
 
-/// True if a node may use a device of a slice that says so per device.
+/// True if a node may use a device of a slice that selects nodes per device.
 pub(super) fn may_use_device(node: &impl LabelledNode, device: &Device) -> bool {
     is_meant(node, device.node_name.as_deref(), device.all_nodes, device.node_selector.as_ref())
 }

@@ -117,17 +117,17 @@ impl<'a> Domains<'a> {
     }
 }
 
-/// Selectors that were compiled before, by expression, and what they said.
+/// Selectors that were compiled before, by expression, and their results.
 #[derive(Debug, Default)]
 pub struct Selectors {
     compiled: BTreeMap<Arc<str>, Result<DeviceSelector, CompileError>>,
-    /// By place in memory of expression and device: what the selector said.
+    /// Result of the selector, by place in memory of expression and device.
     known: Option<FxHashMap<(usize, usize), bool>>,
 }
 
 impl Selectors {
-    /// Selectors that remember what they said of a device. Expressions and devices that they are asked about must stay where
-    /// they are for as long.
+    /// Selectors that remember their results for a device. Expressions and devices that they are asked about must stay
+    /// where they are for as long.
     #[must_use]
     pub fn remembering() -> Self {
         Self { compiled: BTreeMap::new(), known: Some(FxHashMap::default()) }

@@ -37,7 +37,7 @@ pub struct SliceSpec {
     /// True if all nodes can use its devices.
     #[serde(skip_serializing_if = "is_false")]
     pub all_nodes: bool,
-    /// True if each device says which nodes can use it.
+    /// True if each device selects the nodes that can use it.
     #[serde(skip_serializing_if = "is_false")]
     pub per_device_node_selection: bool,
     /// The devices, in the order in which they are tried.
@@ -84,13 +84,13 @@ pub struct Device {
     /// Amounts that it takes of shared counters while it is in use.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "Vec::is_empty")]
     pub consumes_counters: Vec<CounterConsumption>,
-    /// The only node that can use it, where the slice says it per device.
+    /// The only node that can use it, where the slice selects nodes per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
     /// Selector of the nodes that can use it, if the slice has one per device.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_selector: Option<NodeSelector>,
-    /// True if all nodes can use it, where the slice says it per device.
+    /// True if all nodes can use it, where the slice selects nodes per device.
     #[serde(skip_serializing_if = "is_false")]
     pub all_nodes: bool,
     /// Taints, which claims tolerate or not.
@@ -208,7 +208,7 @@ pub struct Taint {
     pub time_added: Option<IgnoredAny>,
 }
 
-/// True if nothing need be said of a switch.
+/// True if a switch is off, so that it need not be written.
 pub(super) fn is_false(switch: &bool) -> bool {
     !switch
 }

@@ -116,7 +116,7 @@ impl Stage {
         }
     }
 
-    /// Finds room for one buffer, or says why there is none.
+    /// Finds room for one buffer, or reports why there is none.
     fn serve(&mut self, ctx: &mut Context<'_>, index: usize, request: &mut BufferRequest) {
         let Some(class) = request.class.clone() else { return };
         let pods_count = self.allowed(request);

@@ -10,7 +10,8 @@ use crate::quantity::Quantity;
 use crate::scheduling::devices::{CounterSet, Device, DeviceId, Held, PoolId, Slice};
 use crate::world::devices::Devices;
 
-/// The driver of domains that span nodes: it keeps one device for its own use on each, which says nothing of the node's use.
+/// The driver of domains that span nodes: it keeps one device for its own use on each, which does not count as use of
+/// the node.
 ///
 /// Differs from upstream, which reports such nodes at 100 % for ever.
 const BOOKKEEPING_DRIVER: &str = "compute-domain.nvidia.com";
@@ -29,7 +30,7 @@ pub(crate) fn share(node: &str, devices: &Devices, held: &Held) -> Option<Share>
     Some(Share { requested: fullest, allocatable: WHOLE })
 }
 
-/// True if all pools of a node are all there: else how much of it is in use cannot be said.
+/// True if all pools of a node are complete: else its utilization is unknown.
 #[must_use]
 pub(crate) fn is_measurable(node: &str, devices: &Devices) -> bool {
     if !devices.has_slices_of(node) {

@@ -1,8 +1,8 @@
 //! Gangs: for pods that are scheduled together, nodes are bought together or not at all. It places no pod itself.
 //!
 //! All pods are placed at once, gangs among the others, as without gangs. Only where a gang comes out short, gangs are
-//! tried one by one, and those that cannot have all that they need are no demand of this plan: they hold no room, so that
-//! a smaller one may have it, and nothing is bought for a part of them.
+//! tried one by one, and those that cannot have all that they need do not count as demand of this plan: they hold no
+//! room, so that a smaller one may have it, and nothing is bought for a part of them.
 
 mod trial;
 mod units;

@@ -132,7 +132,7 @@ pub fn score(snapshot: &Snapshot<'_>, class: ClassIx, template: &TemplateNode) -
     part(requests.cpu_milli, all.cpu_milli).saturating_add(part(requests.memory_bytes, all.memory_bytes))
 }
 
-/// Packing by arithmetic: right when neither pods elsewhere nor ports have a say.
+/// Packing by arithmetic: right when neither pods elsewhere nor ports affect the placement.
 fn pack_amounts(
     snapshot: &mut Snapshot<'_>,
     groups: &[Growable],

@@ -169,7 +169,7 @@ fn expired(reason: Reason, message: String) -> (RequestAnswer, BufferFault) {
     (RequestAnswer::Expired, BufferFault::new(reason, message))
 }
 
-/// Reason why a pod that names a request is no demand of its own; `None` if it is.
+/// Reason why a pod that names a request does not count as demand of its own; `None` if it does.
 #[must_use]
 pub fn holds_back(
     world: &crate::world::World,

@@ -54,7 +54,7 @@ impl Stage {
         Self { ready: nodes(ready), coming: nodes(coming), explained: 0 }
     }
 
-    /// Finds room for one request, or says why there is none.
+    /// Finds room for one request, or reports why there is none.
     pub(super) fn serve(&mut self, ctx: &mut Context<'_>, unmet: &mut PendingRequest<'_>) {
         if unmet.sets.is_empty() {
             return;

@@ -21,7 +21,7 @@ pub const BOOKING_EXPIRED: &str = "BookingExpired";
 /// Its room was taken back: read, never written, since it would evict running workloads.
 pub const CAPACITY_REVOKED: &str = "CapacityRevoked";
 
-/// Time that a request may wait, unless it says so itself.
+/// Time that a request may wait, unless it sets its own.
 pub const VALID_FOR: Seconds = Seconds::hours(7 * 24);
 /// Time that a PodTemplate may be missing after the request was made.
 pub const TEMPLATE_PATIENCE: Seconds = Seconds::minutes(5);

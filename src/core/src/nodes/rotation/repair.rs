@@ -1,4 +1,4 @@
-//! Repair: nodes whose conditions say that something is wrong are replaced as outdated ones are. It looks at no pods.
+//! Repair: nodes whose conditions report an error are replaced as outdated ones are. It looks at no pods.
 //!
 //! Source: Karpenter, node repair: a tolerated time for each condition, and none while more than 20 % of a pool is unhealthy.
 //! Differs: others are bought first, evictions respect budgets, and a fifth of the pool is a bound on what leaves at once.

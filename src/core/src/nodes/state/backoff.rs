@@ -14,8 +14,8 @@ const MESSAGE_CHARS_MAX: usize = 512;
 /// The backoff after one more failure at `now`, given the one before, if any.
 ///
 /// The first lasts `backoff_initial`, even when the maximum is smaller. A failure inside the window slides it by the
-/// same length; one after it doubles the length, up to `backoff_max`. Whether the one before is still to be remembered
-/// is for the caller to say: see [`forgotten`].
+/// same length; one after it doubles the length, up to `backoff_max`. The caller decides whether the one before is
+/// still to be remembered: see [`forgotten`].
 /// Source: utils/backoff/exponential_backoff.go, Backoff.
 #[must_use]
 pub fn after_failure(
@@ -46,7 +46,7 @@ pub fn forgotten(backoff: &Backoff, now: UnixTime, settings: &ScaleUp) -> bool {
 
 /// Notes a failure of `key` in a pool's memory.
 ///
-/// It is no failed removal: [`PoolHistory::last_failure`] stays, and removals in the pool do not wait for it.
+/// It is not a failed removal: [`PoolHistory::last_failure`] stays, and removals in the pool do not wait for it.
 /// Source: clusterstate.go, RegisterFailedScaleUp, does not touch lastScaleDownFailTime of static_autoscaler.go.
 pub fn register(
     memory: &mut PoolHistory,

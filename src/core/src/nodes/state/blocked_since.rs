@@ -1,5 +1,5 @@
-//! Since when each node has been kept by its present reason, as far as one process has watched. It decides nothing, and no
-//! plan reads it.
+//! Time since which each node has been kept by its present reason, as far as one process has watched. It decides
+//! nothing, and no plan reads it.
 
 use std::sync::Arc;
 
@@ -9,12 +9,13 @@ use crate::plan::NodeVerdict;
 use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 
-/// A clock for each node that was judged, kept beside the memory of the pools.
+/// A clock for each node that was checked, kept beside the memory of the pools.
 ///
-/// One entry a node of the last plan and no more, so it is bounded by the cluster. It is not in status: a write for each
-/// change of each of thousands of nodes would be thousands of writes, and their names alone more than an object may take.
-/// Whoever begins to lead begins to watch; until a reason changes its clock says "at least since then", and the row of the
-/// reason in status says since when any node of the pool has been kept by it, which is never later.
+/// One entry a node of the last plan and no more, so it is bounded by the cluster. It is not in status: a write for
+/// each change of each of thousands of nodes would be thousands of writes, and their names alone more than an object
+/// may take. A process that begins to lead begins to watch; until a reason changes its clock means "at least since
+/// then", and the row of the reason in status shows since when any node of the pool has been kept by it, which is never
+/// later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BlockedSince {
     /// By name of the node, in order.
@@ -48,7 +49,7 @@ impl BlockedSince {
     /// Takes the verdicts of a plan in, one a node and sorted by node. A clock goes on while the reason is the same; that of
     /// a node without a verdict ends.
     ///
-    /// A plan that judged nothing, because the view was stale, is not to be noted: it says nothing about any node.
+    /// A plan that checked no node, because the view was stale, must not be noted: it shows nothing about any node.
     pub fn note(&mut self, verdicts: &[NodeVerdict], now: UnixTime) {
         let fresh = |reason, seen| Clock { reason, since: now, seen };
         let mut before = std::mem::take(&mut self.clocks).into_iter().peekable();

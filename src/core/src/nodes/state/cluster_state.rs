@@ -48,7 +48,7 @@ pub struct ClusterState<'w> {
     limited: bool,
     /// True if nodes publish devices, or are expected to.
     pub publishes_devices: bool,
-    /// Nodes that their cloud is about to take, with what says so.
+    /// Nodes that their cloud is about to take, with the source of that.
     pub interrupted: BTreeMap<NodeId, Arc<str>>,
 }
 
@@ -57,7 +57,7 @@ pub struct ClusterState<'w> {
 pub struct Member<'c> {
     /// The pool.
     pub pool: &'c Arc<str>,
-    /// The group; empty when the node does not say and the provider does not know.
+    /// The group; empty when neither the node nor the provider names it.
     pub group: &'c Arc<str>,
     /// State of the node.
     pub stage: Stage,
@@ -112,19 +112,19 @@ pub struct GroupCounts<'w> {
     pub leaving: u32,
     /// Those of them that the cloud is about to take and still counts.
     pub interrupted: u32,
-    /// Instances that are no node yet and may still become one.
+    /// Instances that are not a node yet and may still become one.
     pub unregistered: u32,
     /// Instances that did not become nodes in time, or whose launch failed.
     pub long_unregistered: Vec<Arc<str>>,
     /// Nodes that will come: asked for or running, but not in the world yet.
     pub upcoming: u32,
-    /// The target as far as we know: what the provider said, or what an open increase will make of it.
+    /// The target as far as we know: the provider's, or the one that an open increase will make of it.
     pub target: u32,
     /// True if a failure holds the group back, and until when.
     pub backed_off_until: Option<UnixTime>,
     /// True if the group has an open increase.
     pub growing: bool,
-    /// Instances that are no node and that an open removal names.
+    /// Instances that are not a node and that an open removal names.
     pub going: u32,
     /// True if so many of the nodes that it wants are missing or unready that it must not grow.
     pub unhealthy: bool,
@@ -205,7 +205,7 @@ impl<'w> ClusterState<'w> {
         Some(Member { pool, group, stage })
     }
 
-    /// True if the provider says that new nodes of the group have devices.
+    /// True if the provider reports that new nodes of the group have devices.
     #[must_use]
     pub fn group_has_devices(&self, pool: &str, group: &str) -> bool {
         let state =
@@ -221,7 +221,7 @@ impl<'w> ClusterState<'w> {
         owned.map(|group| group.registered() + group.upcoming).fold(self.foreign_count, u32::saturating_add)
     }
 
-    /// Ids of the instances that a provider says are going away.
+    /// Ids of the instances that a provider reports as going away.
     fn going(&self) -> FxHashSet<&'w str> {
         let groups =
             self.pools.values().flat_map(|pool| pool.groups.values()).filter_map(|group| group.state);
@@ -230,7 +230,8 @@ impl<'w> ClusterState<'w> {
         going.map(|(id, _)| &**id).collect()
     }
 
-    /// True if the provider says that the node's machine is going away: it is no capacity, whatever the node says yet.
+    /// True if the provider reports that the node's machine is going away: it is not capacity, whatever the node still
+    /// reports.
     fn terminating(&self, pool: &str, group: &str, node: &Node) -> bool {
         let state =
             self.pools.get(pool).and_then(|pool| pool.groups.get(group)).and_then(|group| group.state);
@@ -444,7 +445,8 @@ impl<'w> Owners<'w> {
         listed
     }
 
-    /// The template of a group whose nodes have devices, as its provider says. Where machines differ nothing is expected.
+    /// The template of a group whose nodes have devices, as its provider reports it. Where machines differ nothing is
+    /// expected.
     fn devices(&self, pool: &Arc<str>, group: &str) -> Option<&'w NodeTemplate> {
         let state = self.world.provider(pool).and_then(Known::value)?.groups.get(group)?;
         let said = state.template.as_deref().filter(|said| said.trust == TemplateTrust::Estimate)?;
@@ -518,8 +520,8 @@ fn stage(node: &Node, pool: &Pool, now: UnixTime, wake: &mut Wake) -> Stage {
     }
     let started_by = node.created_at.plus(pool.scale_up.startup_timeout);
     let young = now < started_by;
-    // The condition turns Ready a moment before the taints of a new node are taken off: judged by the condition alone,
-    // the node would neither take pods nor count as on its way, and its pods would be bought for twice.
+    // The condition turns Ready a moment before the taints of a new node are taken off: by the condition alone, the
+    // node would neither take pods nor count as on its way, and its pods would be bought for twice.
     let held = node
         .taints
         .iter()
@@ -565,10 +567,10 @@ fn count_instances(
         let observed = group.state.map_or(0, |state| state.target);
         group.target = observed.max(open).max(seen.accounted);
         let missing = group.target.saturating_sub(seen.accounted);
-        // Source: clusterstate.go, GetUpcomingNodes since 1.36 (#9360): what was asked for and is not even an
-        // instance counts only while an increase is open and no failure says that it will not come. What is to be taken
-        // back is such an increase too: as long as the cloud is asked for it, it may bring it, and after the failure's
-        // time it is no less likely to than what would be asked for on top.
+        // Source: clusterstate.go, GetUpcomingNodes since 1.36 (#9360): a requested node that is not even an instance
+        // counts only while an increase is open and no failure shows that it will not come. What is to be taken back is
+        // such an increase too: as long as the cloud is asked for it, it may bring it, and after the failure's time it
+        // is no less likely to than what would be asked for on top.
         let asked_for = memory.is_some_and(|memory| memory.increases_of(id).next().is_some());
         let expected = match group.backed_off_until {
             None if asked_for => missing,
@@ -598,7 +600,7 @@ pub fn backed_off_until(memory: &PoolHistory, group: &str, now: UnixTime) -> Opt
     (now <= until).then_some(until)
 }
 
-/// Node names and provider ids of the victims of open removals: their instances are no news.
+/// Node names and provider ids of the victims of open removals: their instances are not new.
 fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
     memory
         .removals()

@@ -1,4 +1,5 @@
-//! The DaemonSets that take part of a new node, and what their pods ask for: what runs counts, not what a template says.
+//! The DaemonSets that take part of a new node, and the requests of their pods: those of running pods count, not those
+//! of a template.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -59,7 +59,7 @@ impl<'w> Members<'w> {
         });
         let listings: Vec<_> = listings.collect();
         let mut by_id = vec![Ownership::NotManaged; world.node_capacity()];
-        // What is said later counts: the older pool, and the id before the name.
+        // The last entry counts: the older pool, and the id before the name.
         for (pool, listing) in &listings {
             for (node, group, instance) in listing.by_name() {
                 by_id[node.0 as usize] = Ownership::Member(Membership { pool: *pool, group, instance });

@@ -8,7 +8,8 @@ use crate::world::provider::GroupOptions;
 
 /// The settings of one group.
 ///
-/// Source: Cluster Autoscaler, processors/nodegroupconfig: what a group's cloud says goes before what holds for all.
+/// Source: Cluster Autoscaler, processors/nodegroupconfig: the options of a group's cloud go before those that hold for
+/// all.
 #[derive(Clone, Copy, Debug)]
 pub struct GroupSettings<'a> {
     pool: &'a Pool,
@@ -72,7 +73,7 @@ impl<'a> GroupSettings<'a> {
         self.own(|own| own.ignore_daemon_sets).unwrap_or(self.pool.scale_down.ignore_daemon_sets)
     }
 
-    /// True if mirror pods are; no option of a group says so.
+    /// True if mirror pods are; no option of a group sets it.
     #[must_use]
     pub fn ignore_mirror(self) -> bool {
         self.pool.scale_down.ignore_mirror

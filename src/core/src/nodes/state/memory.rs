@@ -20,7 +20,7 @@ pub const TAKEOVER_GRACE: Seconds = Seconds(120);
 
 /// Farthest deadline of a pool that is not known.
 const DEADLINE_MAX: Seconds = Seconds(86_400);
-/// Longest time that a spec can say: three numbers of five digits, in hours.
+/// Longest time that a spec can contain: three numbers of five digits, in hours.
 const WRITTEN_MAX: Seconds = Seconds(3 * 99_999 * 3600);
 
 /// Longest times that a stored instant may lie in the future.
@@ -45,7 +45,7 @@ impl Longest {
         };
         let drain = &pool.scale_down.drain;
         Self {
-            // A group's own marks may say longer than the pool does.
+            // A group's own marks may set a longer one than the pool does.
             increase: pool.scale_up.provision_timeout.max(GroupOptions::LENGTH_MAX),
             removal: Seconds(drain.eviction_timeout.0 + drain.max_grace_period.0 + DELETE_TIMEOUT.0),
             backoff: Some(pool.scale_up.backoff_max.max(pool.scale_up.backoff_initial)),

@@ -64,8 +64,8 @@ pub fn is_startup(taint: &Taint, pool: &Pool) -> bool {
 /// The node that `group` would add, without its DaemonSets, and the labels that only its cloud chooses; `None` when
 /// nothing is known of its shape.
 ///
-/// Source of each part, in this order: what the pool declares; a node of the group that is ready, unless the group's
-/// machines differ; what was learned from such nodes before; what the provider says. Startup taints are left out: a
+/// Source of each part, in this order: the pool's declaration; a node of the group that is ready, unless the group's
+/// machines differ; the template learned from such nodes before; the provider's report. Startup taints are left out: a
 /// new node loses them before pods come.
 #[must_use]
 pub fn template_node(
@@ -97,8 +97,8 @@ pub fn template_node(
 }
 
 /// Labels whose value the cloud chooses for each new node of the group: those in which its machines differ, and with
-/// several zones the zone. A live node says nothing of the next one's, neither in the zone's own label nor in those that
-/// drivers of volumes put on with the same value.
+/// several zones the zone. A live node shows nothing about the next one's, neither in the zone's own label nor in those
+/// that drivers of volumes put on with the same value.
 fn open_labels(state: &GroupState, labels: &Labels) -> OpenLabels {
     let mut open = state.template.as_ref().map(|template| template.open_labels.clone()).unwrap_or_default();
     if !state.zones.is_empty() {
@@ -134,8 +134,8 @@ fn found_template(
     }
 }
 
-/// True if a node offers every device that the provider says a new one has: before its driver has started it does not,
-/// and such a node is no template.
+/// True if a node offers every device that the provider reports for a new one: before its driver has started it does
+/// not, and such a node is not a template.
 #[must_use]
 pub fn has_devices(allocatable: &Resources, said: &NodeTemplate) -> bool {
     said.allocatable.extended_iter().all(|(name, amount)| amount <= 0 || 0 < allocatable.extended(name))
@@ -182,7 +182,8 @@ fn learned_template(memory: Option<&PoolHistory>, group: &str) -> Option<NodeTem
     Some(NodeTemplate { capacity: amounts.clone(), allocatable: amounts, ..NodeTemplate::default() })
 }
 
-/// Number of volumes that a new node of the group can attach: as many as the first of its nodes, by name, that says so.
+/// Number of volumes that a new node of the group can attach: as many as the first of its nodes, by name, that reports
+/// it.
 #[must_use]
 pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) -> Option<Arc<AttachLimits>> {
     let known = &world.storage().attach_limits;

@@ -58,7 +58,7 @@ impl NodeLoop {
         }
     }
 
-    /// Writes the status of each buffer that says something else; returns when the next one is due.
+    /// Writes the status of each buffer whose status differs; returns when the next one is due.
     ///
     /// Nothing is written while no pool acts: the pools' status shows what is only previewed.
     pub(super) async fn report_buffers(&mut self, plan: &Plan, now: UnixTime) -> Option<Instant> {
@@ -123,7 +123,7 @@ impl NodeLoop {
     }
 }
 
-/// True if a status says all that is wanted; conditions of others do not matter.
+/// True if a status has all that is wanted; conditions of others do not matter.
 fn says(stored: &BufferStatus, wanted: &BufferStatus) -> bool {
     let BufferStatus { template, template_generation, replicas, strategy, conditions } = wanted;
     (template, template_generation) == (&stored.template, &stored.template_generation)

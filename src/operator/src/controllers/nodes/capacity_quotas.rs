@@ -22,7 +22,7 @@ const WRITE_PAUSE: Duration = Duration::from_secs(10);
 const WRITES_MAX: usize = 50;
 /// Time until the quotas come that one turn did not get to.
 const NEXT_BATCH: Duration = Duration::from_secs(1);
-/// The condition by which a quota says that it was read and counted.
+/// The condition by which a quota reports that it was read and counted.
 const RECONCILED: &str = "Reconciled";
 
 /// State of the writes to quotas.
@@ -34,7 +34,7 @@ pub(super) struct QuotaWrites {
 }
 
 impl NodeLoop {
-    /// Writes the status of each quota that says something else; returns when the next one is due.
+    /// Writes the status of each quota whose status differs; returns when the next one is due.
     ///
     /// Nothing is written while no pool acts, as for buffers.
     pub(super) async fn report_capacity_quotas(&mut self, plan: &Plan, now: UnixTime) -> Option<Instant> {
@@ -128,7 +128,7 @@ fn status(quota: &CapacityQuota, verdict: &QuotaVerdict, now: UnixTime) -> Quota
     QuotaStatus { observed_generation: Some(quota.generation), used, conditions: [(kind, condition)].into() }
 }
 
-/// True if a status says all that is wanted; conditions of others do not matter.
+/// True if a status has all that is wanted; conditions of others do not matter.
 fn says(stored: &QuotaStatus, wanted: &QuotaStatus) -> bool {
     let QuotaStatus { observed_generation, used, conditions } = wanted;
     (observed_generation, used) == (&stored.observed_generation, &stored.used)

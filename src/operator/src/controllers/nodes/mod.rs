@@ -103,7 +103,7 @@ const WIND_DOWN_MAX: Duration = Duration::from_secs(10);
 struct Reported {
     /// Time at which one that had to wait is due.
     due: Option<Instant>,
-    /// True if every status says now what it should.
+    /// True if every status is now as it should be.
     all: bool,
 }
 

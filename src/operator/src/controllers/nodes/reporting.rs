@@ -66,8 +66,8 @@ impl NodeLoop {
         });
     }
 
-    /// Writes the cluster policy's status, if there is such an object and it says something else. Returns whether it says now
-    /// what it should.
+    /// Writes the cluster policy's status, if there is such an object and its status differs. Returns whether it is now
+    /// as it should be.
     pub(super) async fn report_cluster(&mut self, plan: &Plan, now: UnixTime) -> bool {
         let Some(object) = self.policies.clusters.get(config::POLICY_NAME) else {
             self.cluster = None;

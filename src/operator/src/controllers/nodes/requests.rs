@@ -55,7 +55,7 @@ impl NodeLoop {
         }
     }
 
-    /// Writes the status of each request that says something else; returns when the next one is due.
+    /// Writes the status of each request whose status differs; returns when the next one is due.
     ///
     /// Nothing is written while no pool acts: the pools' status shows what is only previewed.
     pub(super) async fn report_requests(&mut self, plan: &Plan, now: UnixTime) -> Option<Instant> {

@@ -176,7 +176,7 @@ impl NodeLoop {
         }
         let now = self.ports.host.now();
         for (name, memory) in &self.history.pools {
-            // Shorter settings than those it was written by cap it too, and are no news.
+            // Shorter settings than those it was written by cap it too, and are not news.
             if !clocks::is_possible(memory, now)
                 && let Some(stored) = self.stored.get_mut(name)
             {

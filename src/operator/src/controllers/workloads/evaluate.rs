@@ -311,7 +311,7 @@ impl Dependencies {
         }
     }
 
-    /// After a panic of an evaluation of this workload: its policy says so. What it remembers stays as it is stored.
+    /// After a panic of an evaluation of this workload: its policy reports it. What it remembers stays as it is stored.
     pub(super) async fn report_panic(&self, workload: &Workload, pause: Duration) {
         let stored = self.feed.workloads(|known| known.policies().get(&workload.key).cloned()).flatten();
         let Some(stored) = stored.filter(|stored| stored.uid == workload.uid) else { return };

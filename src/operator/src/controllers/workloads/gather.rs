@@ -97,7 +97,7 @@ async fn ask_one(
             let asked = external.metric.selector.as_ref();
             Gathered::External(source.external_metric(namespace, &external.metric.name, asked).await?)
         }
-        // No member for the type, or no known type: the decision says so.
+        // No member for the type, or no known type: the decision reports it.
         _ => Gathered::Unknown(Unknown::Empty),
     })
 }

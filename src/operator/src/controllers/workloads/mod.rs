@@ -294,7 +294,7 @@ impl WorkloadLoop {
         let mut fresh = match stored.as_ref().map(|stored| stored.spec.as_ref().map(validate_policy)) {
             None => ValidatedWorkloads::default(),
             Some(Ok(Ok(policy))) => policy.workloads,
-            // The loop of nodes says so in the policy's status.
+            // The node loop reports it in the policy's status.
             Some(Ok(Err(_)) | Err(_)) => return,
         };
         if self.preview {

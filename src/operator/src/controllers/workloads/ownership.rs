@@ -49,7 +49,7 @@ pub(super) struct Question {
 }
 
 impl Question {
-    /// As it stood before a restart: what the policy's status says of who ran the HPA.
+    /// As it was before a restart: the report in the policy's status on who ran the HPA.
     #[must_use]
     pub(super) fn restored(owned: bool) -> Self {
         Self { stage: if owned { Stage::Alone } else { Stage::Open }, answers: None }
@@ -166,7 +166,7 @@ pub(super) fn decide(
     }
 }
 
-/// The field is there: since when, and whether that is long enough.
+/// The field is there: the time since which, and whether that is long enough.
 fn phase(
     question: &mut Question,
     writers_seen: &StatusWriters<'_>,
@@ -236,7 +236,7 @@ fn pending(until: UnixTime) -> String {
     )
 }
 
-/// The field stands by what was shown, and the API server has not said so too.
+/// The field is there by the watch, and the API server has not confirmed it.
 #[must_use]
 pub(super) fn unconfirmed() -> HpaOwned {
     let message = "the operator runs the HPA once the API server has confirmed that nobody has written its status meanwhile";

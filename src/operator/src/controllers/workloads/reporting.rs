@@ -1,4 +1,4 @@
-//! The reports of one reconcile: events, the HPA's status and the policy's, each only when it says something new.
+//! The reports of one reconcile: events, the HPA's status and the policy's, each only when it has changed.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -172,7 +172,7 @@ impl Dependencies {
         });
     }
 
-    /// Writes an event when another owner has the policy's workload: once for each such owner, by what the status says.
+    /// Writes an event when another owner has the policy's workload: once for each such owner, by the status.
     pub(super) fn announce_conflict(&self, workload: &Workload, state: &mut State, phase: &PolicyPhase) {
         let PolicyPhase::Conflict(message) = phase else { return };
         let known = |one: &Condition| one.reason == Reason::Conflict.as_str() && one.message == *message;
@@ -252,7 +252,7 @@ pub(super) fn last_hpa_status(hpa: &HpaObject, state: &State) -> HpaStatus {
     }
 }
 
-/// The generation that the HPA's status says was looked at, our own last write included.
+/// The observed generation in the HPA's status, our own last write included.
 fn observed_generation(hpa: &HpaObject, state: &State) -> Option<i64> {
     match &state.hpa {
         Some(written) if newer(&written.resource_version, &hpa.resource_version) => Some(written.generation),

@@ -121,8 +121,8 @@ impl ResolvedWorkloads {
     }
 }
 
-/// Holds policies and HPAs against each other. A policy in mode Preview writes nothing and so contests nobody; an HPA that the
-/// controller-manager runs is written by that, whatever its policy says.
+/// Holds policies and HPAs against each other. A policy in mode Preview writes nothing and so contests nobody; an HPA
+/// that the controller-manager runs is written by that, whatever its policy is.
 #[must_use]
 pub fn resolve(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) -> ResolvedWorkloads {
     let (ownership, most) = (settings.ownership, settings.max_policies_per_namespace);
@@ -291,7 +291,7 @@ fn read(
     (workload, claimant)
 }
 
-/// Takes over what the HPA says, or returns why this policy does not scale by it.
+/// Takes over the HPA's spec, or returns why this policy does not scale by it.
 fn judge_hpa(
     workload: &mut Workload,
     hpa: Option<&HpaObject>,

@@ -136,7 +136,7 @@ impl State {
         }
     }
 
-    /// Remembers what the policy's status says. What this process has seen and done besides stays.
+    /// Reads the memory from the policy's status. What this process has seen and done besides stays.
     pub(super) fn read_back(&mut self, live: &PolicyObject<ScalingPolicySpec>, now: UnixTime) {
         let fresh = Self::restore(live, now, Duration::ZERO);
         *self = Self {
@@ -207,8 +207,8 @@ impl State {
 
     /// Notes that somebody else has changed the size back, and when the operator may write again.
     ///
-    /// Once is no contest: a person may scale by hand. From the second time within `window` on nothing is written for
-    /// that long, so that there is at most one write a window.
+    /// Once is not a conflict: a person may scale by hand. From the second time within `window` on nothing is written
+    /// for that long, so that there is at most one write a window.
     pub(super) fn contested(&mut self, by: Option<&Writer>, window: Seconds, now: UnixTime) {
         let recent = |contest: &&ContestStatus| {
             now.since(UnixTime::from_jiff(contest.last_time.0)) <= Seconds(window.0.saturating_mul(2))
@@ -293,7 +293,7 @@ fn reported(stored: &ScalingPolicyStatus, remembered: &WorkloadMemory) -> HpaSta
     }
 }
 
-/// True if version `a` of an object is newer than `b`. Versions that are no numbers are not compared.
+/// True if version `a` of an object is newer than `b`. Versions that are not numbers are not compared.
 #[must_use]
 pub(super) fn newer(a: &str, b: &str) -> bool {
     matches!((a.parse::<u64>(), b.parse::<u64>()), (Ok(a), Ok(b)) if b < a)
