@@ -61,7 +61,7 @@ where
 
 /// Looks again and again for the whole of `period`; the first error of `probe` is the result.
 ///
-/// For what must *not* happen: nodes that stay, writes that do not come.
+/// Use it for events that must *not* happen: nodes that stay, writes that do not come.
 pub async fn stays(what: &str, period: Duration, mut probe: impl AsyncFnMut() -> Result<()>) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < period {

@@ -73,8 +73,8 @@ pub struct WorkloadScaling {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub downscale_stabilization: Option<Duration>,
 
-    /// For how long after its start the CPU of a pod that is not ready, or whose sample is older than its readiness, does
-    /// not count. Default: `5m`. At most `1h`.
+    /// Time after its start for which the CPU of a pod that is not ready, or whose sample is older than its readiness,
+    /// does not count. Default: `5m`. At most `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_initialization_period: Option<Duration>,
 

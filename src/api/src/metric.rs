@@ -262,7 +262,7 @@ pub struct Behavior {
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ScalingRules {
-    /// For how many seconds back recommendations are looked at: growth takes the lowest of them, shrinking the highest.
+    /// Stabilization window, in seconds: growth takes the lowest recommendation of the window, shrinking the highest.
     /// Default: 0 for growth, that of the ClusterScalingPolicy for shrinking. Range: 0 to 3600.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 3600))]

@@ -123,9 +123,10 @@ pub struct NodePoolSpec {
     #[schemars(range(min = -1_000_000, max = 1_000_000))]
     pub priority: Option<i32>,
 
-    /// By which steps each node group of the pool grows and shrinks. `PerNode`: by any number of nodes. `ZeroOrMax`: to its
-    /// maximum at once, and away as a whole or not at all, for machines that are of use together only; it is not
-    /// combined with `scaleDown.policy: WhenCheaper`. A node that a person asks to go still goes alone. Default: `PerNode`.
+    /// Steps by which each node group of the pool grows and shrinks. `PerNode`: by any number of nodes. `ZeroOrMax`: to
+    /// its maximum at once, and away as a whole or not at all, for machines that are of use together only; it is not
+    /// combined with `scaleDown.policy: WhenCheaper`. A node that a person asks to go still goes alone. Default:
+    /// `PerNode`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "GroupScaling")]
     pub group_scaling: Option<GroupScaling>,
@@ -165,7 +166,7 @@ pub struct NodePoolSpec {
     pub schedules: Vec<Schedule>,
 }
 
-/// By which steps node groups grow and shrink.
+/// Steps by which node groups grow and shrink.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupScaling {
     /// By any number of nodes.

@@ -220,14 +220,14 @@ pub struct Fallback {
     #[schemars(length(max = 6), regex(pattern = FALLBACK_PATTERN))]
     pub replicas: Option<String>,
 
-    /// In which direction a number may move the workload: `Up` never takes replicas away, `Both` goes to the number
+    /// Direction in which a number may move the workload: `Up` never takes replicas away, `Both` goes to the number
     /// whatever the size is. Default: `Up`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FallbackDirection")]
     pub direction: Option<FallbackDirection>,
 }
 
-/// In which direction a fallback may move a workload.
+/// Direction in which a fallback may move a workload.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FallbackDirection {
     /// It only adds replicas.

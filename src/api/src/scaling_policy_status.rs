@@ -185,7 +185,7 @@ pub struct ScaleEventStatus {
     /// Time.
     pub time: Time,
 
-    /// By how many replicas; negative when it shrank.
+    /// Change of the number of replicas; negative when it shrank.
     pub change: i32,
 
     /// True if it was once older than the longest period, so that its place may be taken.

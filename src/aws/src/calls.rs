@@ -78,7 +78,7 @@ pub trait Calls: Send + Sync {
 pub struct Message {
     /// Its id, the same each time that it is read.
     pub id: Arc<str>,
-    /// By which it is deleted; another one each time.
+    /// Receipt handle by which it is deleted; another one each time.
     pub receipt: String,
     /// Text of the message.
     pub body: String,

@@ -73,7 +73,7 @@ fn is_instance(id: &str) -> bool {
 #[derive(Clone, Debug)]
 struct Held {
     queue: Arc<str>,
-    /// By which it is deleted; the newest that was given.
+    /// Receipt handle by which it is deleted; the newest that was given.
     receipt: String,
     interruption: Interruption,
     came_at: UnixTime,
@@ -97,7 +97,7 @@ pub struct Settled {
     pub id: Arc<str>,
     /// Its queue.
     pub queue: Arc<str>,
-    /// By which it is deleted.
+    /// Receipt handle by which it is deleted.
     pub receipt: String,
 }
 

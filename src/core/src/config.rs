@@ -59,7 +59,7 @@ pub struct Pool {
     pub price_per_hour_micro: Option<i64>,
     /// Higher is tried first by the priority expander.
     pub priority: i32,
-    /// By which steps its groups grow and shrink. Default: node by node.
+    /// Steps by which its groups grow and shrink. Default: node by node.
     #[serde(default)]
     pub group_scaling: GroupScaling,
     /// Settings of scale-up.
@@ -70,7 +70,7 @@ pub struct Pool {
     pub schedules: Vec<Schedule>,
 }
 
-/// By which steps the groups of a pool grow and shrink.
+/// Steps by which the groups of a pool grow and shrink.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum GroupScaling {
     /// By any number of nodes.

@@ -116,7 +116,7 @@ struct End {
     nodes: Vec<Filled>,
     /// Number of pods without a place, by owner.
     unplaced: BTreeMap<String, u32>,
-    /// For how many pods the nodes of each group are bought.
+    /// Number of pods for which the nodes of each group are bought.
     served: Vec<u32>,
 }
 

@@ -63,9 +63,9 @@ pub struct PoolRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastDecision {
-    /// From how many nodes.
+    /// Number of nodes before it.
     pub from: u32,
-    /// To how many.
+    /// Number of nodes after it.
     pub to: u32,
     /// Time.
     pub time: Time,

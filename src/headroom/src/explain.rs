@@ -145,7 +145,7 @@ pub(super) fn explanation_of(opened: &Opened<'_>, subject: Subject, key: &Object
     }
 }
 
-/// That there is no such object, with what was perhaps meant: the same name elsewhere, or a name that is near.
+/// Returns the message that there is no such object, with suggestions: the same name elsewhere, or a name that is near.
 fn missing(opened: &Opened<'_>, subject: Subject, key: &ObjectKey) -> String {
     let evidence = &opened.case.evidence;
     let all: Vec<String> = match subject {

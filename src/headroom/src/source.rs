@@ -43,7 +43,7 @@ pub struct Live {
     pub operator: Option<String>,
 }
 
-/// In what form a command answers.
+/// Form of a command's output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Form {
     /// For people.

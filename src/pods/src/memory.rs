@@ -46,7 +46,7 @@ pub struct Recommendation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ScaleEvent {
-    /// By how many replicas; greater than 0.
+    /// Change of the number of replicas; greater than 0.
     pub change: i32,
     /// Time.
     pub at: Moment,
@@ -85,7 +85,7 @@ pub struct StoredRecommendation {
 /// A scale event in status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredEvent {
-    /// By how many replicas.
+    /// Change of the number of replicas.
     pub change: i32,
     /// Seconds since the epoch.
     pub at: UnixTime,

@@ -26,7 +26,7 @@ pub struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Fallback {
-    /// For how long nothing must have been known.
+    /// Time for which nothing must have been known.
     pub after: Seconds,
     /// Size from then on.
     pub replicas: FallbackReplicas,

@@ -58,7 +58,7 @@ pub struct Line {
     pub actor: String,
     /// Verb of the request.
     pub verb: &'static str,
-    /// To what: plural and key.
+    /// Object of the request: plural and key.
     pub object: String,
     /// The HTTP status of the answer.
     pub code: u16,

@@ -32,7 +32,7 @@ pub struct ValidatedPool {
     pub price_per_hour_micros: Option<u64>,
     /// Rank for the priority expander.
     pub priority: i32,
-    /// By which steps its groups grow and shrink.
+    /// Steps by which its groups grow and shrink.
     pub group_scaling: GroupScaling,
     /// Growth of the pool.
     pub scale_up: ValidatedScaleUp,

@@ -69,7 +69,7 @@ pub struct ValidatedFallback {
     pub after: Duration,
     /// Replicas to go to; none to stay.
     pub replicas: Option<i32>,
-    /// In which direction.
+    /// Direction in which it may move the workload.
     pub direction: FallbackDirection,
 }
 

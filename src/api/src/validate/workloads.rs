@@ -21,7 +21,7 @@ pub struct ValidatedWorkloads {
     pub tolerance_milli: i64,
     /// The window of a workload whose behavior names none, at most 1 h.
     pub downscale_stabilization: Duration,
-    /// For how long after its start the CPU of a pod that is not ready does not count, at most 1 h.
+    /// Time after its start for which the CPU of a pod that is not ready does not count, at most 1 h.
     pub cpu_initialization_period: Duration,
     /// A pod that became unready within this time after its start has never been ready, at most 1 h.
     pub initial_readiness_delay: Duration,

@@ -17,7 +17,7 @@ pub(super) struct Got<'a> {
     pub(crate) error: &'static str,
 }
 
-/// That everything in `given` is also in `understood`: nothing was skipped silently.
+/// Checks that everything in `given` is also in `understood`: nothing was skipped silently.
 pub(super) fn covered(given: &Value, understood: &Value, path: &str) -> Result<(), String> {
     match (given, understood) {
         (Value::Object(given), Value::Object(understood)) => {

@@ -76,7 +76,7 @@ fn compared(input: &Value, outs: &[&Value]) -> Result<Outcome, String> {
     Ok(Outcome::Failed(difference(&cases)))
 }
 
-/// By which measure the product's end is better, if it is.
+/// Returns the measure by which the product's end is better, if it is.
 fn better(case: &Case<'_>) -> Result<Option<Measure>, String> {
     let (ours, theirs) = (case.our_worth, &case.their_worth);
     if !helps_all(case)? {

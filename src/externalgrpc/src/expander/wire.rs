@@ -66,7 +66,7 @@ pub struct CorePod {
     /// Spec of the pod.
     #[prost(message, optional, tag = "2")]
     pub spec: Option<PodSpec>,
-    /// That it waits.
+    /// Status: the pod is pending.
     #[prost(message, optional, tag = "3")]
     pub status: Option<PodStatus>,
 }
@@ -262,13 +262,13 @@ pub struct PodAffinityTerm {
     /// Selector of the pods.
     #[prost(message, optional, tag = "1")]
     pub selector: Option<LabelSelector>,
-    /// In which namespaces.
+    /// Names of the namespaces.
     #[prost(string, repeated, tag = "2")]
     pub namespaces: Vec<String>,
     /// The label of the domain.
     #[prost(string, tag = "3")]
     pub topology_key: String,
-    /// In which namespaces, by label.
+    /// Selector of the namespaces.
     #[prost(message, optional, tag = "4")]
     pub namespace_selector: Option<LabelSelector>,
 }

@@ -40,10 +40,10 @@ const SERIES_MAX: usize = 1000;
 pub struct Bounds {
     /// Longest wait for one answer. Default 10 s: less than the period in which workloads are decided on.
     pub deadline: Duration,
-    /// For how long one list of a namespace's pod metrics serves all its workloads. Default 14 s: a period of 15 s less a
-    /// second, so that a workload that is asked about each period never gets the same list twice.
+    /// Time for which one list of a namespace's pod metrics serves all its workloads. Default 14 s: a period of 15 s
+    /// less a second, so that a workload that is asked about each period never gets the same list twice.
     pub share_usage_for: Duration,
-    /// For how long any other answer serves those who ask the same. Default 5 s.
+    /// Time for which any other answer serves callers that ask the same. Default 5 s.
     pub share_for: Duration,
     /// Samples older than this are stale. Default 5 min.
     pub sample_age_max: Seconds,

@@ -111,7 +111,7 @@ pub struct ReplicaSpec {
     /// Claims that each pod of a StatefulSet gets.
     #[serde(deserialize_with = "nullable")]
     pub volume_claim_templates: Vec<ClaimTemplate>,
-    /// In which order a StatefulSet makes its pods.
+    /// Order in which a StatefulSet makes its pods.
     #[serde(deserialize_with = "nullable")]
     pub pod_management_policy: String,
 }

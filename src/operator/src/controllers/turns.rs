@@ -1,4 +1,4 @@
-//! In which order the size of one group is written: a write waits for those decided before it, while they may come yet.
+//! Order of the writes of one group's size: a write waits for those decided before it, while they may come yet.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -19,7 +19,7 @@ pub enum News {
         pool: Arc<str>,
         /// The intent.
         intent: IntentId,
-        /// From which size to which.
+        /// The increase, with the sizes before and after.
         increase: Increase,
         /// Reason.
         reason: Reason,

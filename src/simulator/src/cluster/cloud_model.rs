@@ -12,7 +12,7 @@ pub struct LaunchFailure {
     pub pool: Option<String>,
     /// `None` is every zone.
     pub zone: Option<String>,
-    /// With what.
+    /// Class of the failure.
     pub class: FailureClass,
     /// End.
     pub until: Timestamp,

@@ -202,7 +202,8 @@ impl PodShape {
         !self.claims.is_empty() || !self.ephemeral.is_empty() || !self.device_claims.is_empty()
     }
 
-    /// For how long a pod of this shape stays with a `NoExecute` taint; `None` is for ever, 0 not at all.
+    /// Returns the seconds for which a pod of this shape stays with a `NoExecute` taint; `None` is for ever, 0 not at
+    /// all.
     pub(crate) fn stays_for_seconds(&self, key: &str) -> Option<i64> {
         let taint = Taint { key: key.to_owned(), value: String::new(), effect: "NoExecute".to_owned() };
         let mut seconds = Some(0);

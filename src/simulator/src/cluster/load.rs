@@ -35,7 +35,7 @@ impl Load {
         self.missing.insert((kind, key), (count, until));
     }
 
-    /// Of how many of a workload's pods the usage is missing now.
+    /// Returns the number of a workload's pods whose usage is missing now.
     pub fn missing_count(&self, kind: Kind, key: &ObjectKey, now: Timestamp) -> usize {
         let missing = self.missing.get(&(kind, key.clone()));
         missing.filter(|(_, until)| now < *until).map_or(0, |(count, _)| *count)

@@ -259,8 +259,8 @@ impl Pods {
     }
 }
 
-/// Until when a pod of this name is refused, by `<percent of pods>` or `<percent of pods>/<seconds from its creation>`; `None`
-/// for those that are not.
+/// Returns until when a pod of this name is refused, by `<percent of pods>` or `<percent of pods>/<seconds from its
+/// creation>`; `None` for those that are not.
 fn refused_until(words: &str, name: &str, created_at: Timestamp) -> Option<Timestamp> {
     let (percent, seconds) =
         words.split_once('/').map_or((words, None), |(percent, rest)| (percent, Some(rest)));

@@ -43,9 +43,9 @@ pub enum Action {
         pool: Option<String>,
         /// `None` is every zone.
         zone: Option<String>,
-        /// With what.
+        /// Class of the failure.
         class: FailureClass,
-        /// For how long.
+        /// Duration.
         lasts: SignedDuration,
     },
     /// Nodes are warned of their end.

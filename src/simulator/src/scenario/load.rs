@@ -12,7 +12,7 @@ use headroom_api::validate::FieldError;
 /// A field with the load that a workload carries.
 struct Amount {
     field: &'static str,
-    /// Of what; none for what the event's `metric` names.
+    /// Metric of the load; `None` for the one that the event's `metric` names.
     metric: Option<Metric>,
     /// Most that may be written.
     max: i64,
@@ -96,7 +96,7 @@ fn metric(field: &Field<'_>) -> Result<Metric, FieldError> {
     Metric::of(field.value).ok_or_else(|| field.error("it cannot be read", fix))
 }
 
-/// For how long nothing is measured.
+/// Reads the event in which nothing is measured for a time.
 pub(super) fn metrics_outage(action: &Field<'_>) -> Result<Action, FieldError> {
     action.only(&["for"])?;
     Ok(Action::MetricsOutage(lasts(action)?))

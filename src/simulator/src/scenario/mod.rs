@@ -73,7 +73,7 @@ pub enum Error {
     /// A field is wrong.
     #[error("{}: {error}", path.display())]
     Field {
-        /// In which file.
+        /// Path of the file.
         path: PathBuf,
         /// Description of the error, and how to fix it.
         error: FieldError,

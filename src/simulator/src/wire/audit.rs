@@ -23,7 +23,7 @@ pub struct Caller {
 /// One mutating call.
 #[derive(Debug, Clone)]
 pub struct Call {
-    /// By whom.
+    /// Caller.
     pub caller: Caller,
     /// `POST`, `PUT`, `PATCH` or `DELETE`.
     pub method: Method,

@@ -584,7 +584,8 @@ fn count_instances(
     }
 }
 
-/// By how many nodes the open increases of `group` whose calls have not been answered would let it grow.
+/// Returns the number of nodes by which the open increases of `group` whose calls have not been answered would let it
+/// grow.
 fn being_asked_for(memory: &PoolHistory, group: &str) -> u32 {
     let unanswered =
         memory.growing(group).filter(|(_, increase)| increase.phase == IncreasePhase::Journalled);
@@ -707,7 +708,7 @@ fn unhealthy(group: &GroupCounts<'_>, asked: u32, config: &Config) -> bool {
     most < missing && u64::from(registered) * u64::from(percent) < u64::from(missing) * 100
 }
 
-/// By how many nodes the open increases of `group` let it grow, those that are taken back included.
+/// Returns the number of nodes by which the open increases of `group` let it grow, those that are taken back included.
 fn asked_for(memory: &PoolHistory, group: &str) -> u32 {
     let grown = |(_, increase): (&Intent, &Increase)| increase.to.saturating_sub(increase.from);
     memory.increases_of(group).map(grown).fold(0, u32::saturating_add)

@@ -7,8 +7,9 @@
 //! field stays for as long as the operator runs the HPA, so a controller that is switched on later shows within one of
 //! its own periods.
 //!
-//! That the field stands is what a watch has shown, and a watch may be silent: before the operator begins to run an HPA it
-//! writes the field once more, in the version that it knows. The API server refuses that where anybody has written since.
+//! The presence of the field is known from a watch, and a watch may be silent: before the operator begins to run an HPA
+//! it writes the field once more, in the version that it knows. The API server refuses that where anybody has written
+//! since.
 //!
 //! Source: podautoscaler/horizontal.go, setStatus and updateStatusIfNeeded.
 
