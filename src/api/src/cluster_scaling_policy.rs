@@ -63,6 +63,11 @@ pub struct WorkloadScaling {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_period: Option<Duration>,
 
+    /// Shortest `timing.syncPeriod` that a ScalingPolicy gets: what asks the metrics APIs more often is a matter of the whole
+    /// cluster. Default: `5s`, or `syncPeriod` where that is shorter. Range: `1s` to `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_sync_period: Option<Duration>,
+
     /// Deviation of a metric from its target, as a fraction, up to which the number of replicas is kept. Default:
     /// `"0.1"`. Range: 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -143,6 +143,10 @@ pub struct ScalingPolicySpec {
     /// Behavior when the metrics have been unusable for a while. Default: hold.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
+
+    /// Times of this workload in place of those of `spec.workloads` of the ClusterScalingPolicy. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timing: Option<Timing>,
 }
 
 /// Workload that is scaled. Exactly the member that `type` names is set.
@@ -225,6 +229,25 @@ pub struct Fallback {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "FallbackDirection")]
     pub direction: Option<FallbackDirection>,
+}
+
+/// Times of one workload. Each one that is not set is that of `spec.workloads` of the ClusterScalingPolicy.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Timing {
+    /// Time between two evaluations. One below `workloads.minSyncPeriod` of the ClusterScalingPolicy is lengthened to that,
+    /// which condition Ready shows. Range: `1s` to `10m`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sync_period: Option<Duration>,
+
+    /// Time after its start for which the CPU of a pod that is not ready, or whose sample is older than its readiness,
+    /// does not count. At most `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_initialization_period: Option<Duration>,
+
+    /// A pod that has become unready within this time after its start is taken to have never been ready. At most `1h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub initial_readiness_delay: Option<Duration>,
 }
 
 /// Direction in which a fallback may move a workload.

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use crate::options::RunOptions;
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
-use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver};
+use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver, SHARED_PART};
 use headroom_operator::actuate::guard::{Call, CrashPoint, Guard};
 use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
 use headroom_operator::controllers::definitions;
@@ -133,7 +133,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
 fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> MetricsFor {
     let (client, host, numbers) = (work.clone(), host.clone(), numbers.clone());
     Box::new(move |settings| {
-        let shared = settings.sync_period.mul_f32(0.9).max(Duration::from_millis(500));
+        let shared = settings.sync_period.mul_f32(SHARED_PART).max(Duration::from_millis(500));
         let bounds = Bounds {
             share_usage_for: shared,
             share_for: shared.min(Duration::from_secs(5)),

@@ -1,5 +1,8 @@
 //! Behavior of the workload loop on its own bugs, on the simulated cluster.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
@@ -79,4 +82,74 @@ fn a_reconcile_that_panics_is_reported_and_costs_no_other_workload() {
     assert!(condition(&bad, "Stalled").is_none(), "{bad}");
     assert_eq!(bad["status"]["reason"], "Internal");
     assert_eq!((bad_size, well_size), (Some(3), Some(6)));
+}
+
+/// A Deployment and its policy, sized by the external metric `queue`.
+fn queued(name: &str, timing: Value) -> [(Kind, Value); 2] {
+    let queue = json!({"type": "External", "external": {"metric": {"name": "queue"},
+        "target": {"type": "AverageValue", "averageValue": "1"}}});
+    let (kind, mut policy) = policy(name, queue);
+    policy["spec"]["timing"] = timing;
+    [deployment(name), (kind, policy)]
+}
+
+#[test]
+fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs() {
+    let cluster_policy = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
+        "metadata": {"name": "default"}, "spec": {"workloads": {"syncPeriod": "15s", "minSyncPeriod": "2s"}}});
+    let mut manifests = vec![(Kind::ClusterScalingPolicy, cluster_policy)];
+    let names = |group: &str| (0..6).map(|index| format!("{group}-{index}")).collect::<Vec<_>>();
+    for name in names("quick") {
+        manifests.extend(queued(&name, json!({"syncPeriod": "2s"})));
+    }
+    for name in names("usual") {
+        manifests.extend(queued(&name, json!({})));
+    }
+    manifests.extend(queued("hasty", json!({"syncPeriod": "1s"})));
+    let rises_at = SignedDuration::from_secs(100);
+    let load = |after, milli| {
+        let target = Target { kind: Kind::Deployment, key: ObjectKey::new("default", "quick-0") };
+        let queue =
+            Metric::of(&json!({"type": "External", "external": {"metric": {"name": "queue"}}})).unwrap();
+        Event { after, action: Action::Load(target, queue, milli) }
+    };
+    let scenario = Scenario {
+        name: "periods".to_owned(),
+        description: String::new(),
+        start: "2026-03-02T07:00:00Z".parse().unwrap(),
+        duration: SignedDuration::from_mins(3),
+        tick: SignedDuration::from_millis(500),
+        seed: 1,
+        timings: Timings::default(),
+        manifests,
+        events: vec![load(SignedDuration::ZERO, 3000), load(rises_at, 5000)],
+    };
+    let mut grown_after: BTreeMap<String, SignedDuration> = BTreeMap::new();
+    let mut hasty = Arc::default();
+    run(&scenario, &Options::of(&scenario), &mut |scene| {
+        scene.cluster.store().with(|store| {
+            for name in names("quick").into_iter().chain(names("usual")) {
+                let found = store.find(Kind::Deployment, &ObjectKey::new("default", &name));
+                if found.and_then(|found| number(found, &["spec", "replicas"])) == Some(5) {
+                    let after = scene.now.duration_since(scenario.start + rises_at);
+                    grown_after.entry(name).or_insert(after);
+                }
+            }
+            let found = store.find(Kind::ScalingPolicy, &ObjectKey::new("default", "hasty"));
+            hasty = found.cloned().unwrap_or_default();
+        });
+    })
+    .unwrap();
+    assert_eq!(grown_after.len(), 12, "all follow: {grown_after:?}");
+    let latest = |group: &str| {
+        grown_after.iter().filter(|(name, _)| name.starts_with(group)).map(|(_, after)| *after).max()
+    };
+    assert!(latest("quick").unwrap() <= SignedDuration::from_secs(3), "{grown_after:?}");
+    let usual = latest("usual").unwrap();
+    assert!(
+        SignedDuration::from_secs(4) < usual && usual <= SignedDuration::from_secs(16),
+        "{grown_after:?}"
+    );
+    let ready = condition(&hasty, "Ready").unwrap();
+    assert!(ready["message"].as_str().unwrap().contains("every 2 s"), "{ready}");
 }

@@ -5,14 +5,15 @@ use std::time::Duration;
 use headroom_core::quantity::Quantity;
 use headroom_core::window::Window;
 
+use super::workloads::{HOUR, read_sync_period};
 use super::{Checker, FieldError};
 use crate::metric::{
     Behavior, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName, ScalingRules,
 };
 use crate::scaling_policy::{
-    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, Target, TargetType,
+    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, Target, TargetType, Timing,
 };
-use crate::{Mode, scaling_policy};
+use crate::{Mode, common, scaling_policy};
 
 /// Scaling of one workload.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +26,8 @@ pub struct ValidatedScaling {
     pub schedules: Vec<ValidatedReplicaSchedule>,
     /// Behavior when the metrics cannot be used.
     pub fallback: Option<ValidatedFallback>,
+    /// Times in place of the cluster's.
+    pub timing: ValidatedTiming,
 }
 
 /// Workload that is scaled, and its metrics.
@@ -73,6 +76,17 @@ pub struct ValidatedFallback {
     pub direction: FallbackDirection,
 }
 
+/// Times of one workload; `None` for those of the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ValidatedTiming {
+    /// Time between two evaluations, 1 s to 10 min.
+    pub sync_period: Option<Duration>,
+    /// Time after its start for which the CPU of a pod that is not ready does not count, at most 1 h.
+    pub cpu_initialization_period: Option<Duration>,
+    /// A pod that became unready within this time after its start has never been ready, at most 1 h.
+    pub initial_readiness_delay: Option<Duration>,
+}
+
 /// Largest count of replicas.
 const MAX_REPLICAS: i32 = 1_000_000;
 
@@ -91,6 +105,7 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
         behavior,
         schedules,
         fallback,
+        timing,
     } = spec;
     let mut check = Checker::default();
     let Target { type_, hpa, scale } = target;
@@ -125,11 +140,33 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
     };
     let schedules = read_schedules(&mut check, schedules);
     let fallback = fallback.as_ref().map(|fallback| read_fallback(&mut check, fallback));
+    let timing = timing.as_ref().map(|timing| read_timing(&mut check, timing)).unwrap_or_default();
     match target {
-        Some(target) => {
-            check.finish(ValidatedScaling { mode: mode.unwrap_or_default(), target, schedules, fallback })
-        }
+        Some(target) => check.finish(ValidatedScaling {
+            mode: mode.unwrap_or_default(),
+            target,
+            schedules,
+            fallback,
+            timing,
+        }),
         None => Err(check.errors),
+    }
+}
+
+fn read_timing(check: &mut Checker, timing: &Timing) -> ValidatedTiming {
+    let Timing { sync_period, cpu_initialization_period, initial_readiness_delay } = timing;
+    let sync_period =
+        sync_period.as_ref().map(|period| read_sync_period(check, Some(period), "spec.timing.syncPeriod"));
+    let mut at_most_an_hour = |written: &Option<common::Duration>, field: &str| {
+        let path = format!("spec.timing.{field}");
+        let length = check.duration(Some(written.as_ref()?), 0, &path);
+        check.require(length <= HOUR, &path, "is longer than 1h", "shorten it to at most 1h");
+        Some(length.min(HOUR))
+    };
+    ValidatedTiming {
+        sync_period,
+        cpu_initialization_period: at_most_an_hour(cpu_initialization_period, "cpuInitializationPeriod"),
+        initial_readiness_delay: at_most_an_hour(initial_readiness_delay, "initialReadinessDelay"),
     }
 }
 
@@ -354,6 +391,27 @@ mod tests {
             (fallback.after, fallback.replicas, fallback.direction),
             (Duration::from_secs(180), Some(7), FallbackDirection::Up)
         );
+    }
+
+    #[test]
+    fn times_are_those_that_are_written_and_within_their_ranges() {
+        let of =
+            |timing: &str| check(&format!("{{target: {{type: HPA, hpa: {{name: web}}}}, timing: {timing}}}"));
+        let timing = of("{syncPeriod: 2s, initialReadinessDelay: 0s}").unwrap().timing;
+        let expected = ValidatedTiming {
+            sync_period: Some(Duration::from_secs(2)),
+            cpu_initialization_period: None,
+            initial_readiness_delay: Some(Duration::ZERO),
+        };
+        assert_eq!(timing, expected);
+        for (wrong, field) in [
+            ("{syncPeriod: 0s}", "syncPeriod"),
+            ("{syncPeriod: 11m}", "syncPeriod"),
+            ("{cpuInitializationPeriod: 61m}", "cpuInitializationPeriod"),
+            ("{initialReadinessDelay: soon}", "initialReadinessDelay"),
+        ] {
+            assert_eq!(of(wrong), Err(vec![format!("spec.timing.{field}")]), "{wrong}");
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct ValidatedWorkloads {
     pub ownership: HpaOwnership,
     /// Time between two evaluations of each workload, 1 s to 10 min.
     pub sync_period: Duration,
+    /// Shortest time between two evaluations that a policy may set for itself, 1 s to 10 min.
+    pub min_sync_period: Duration,
     /// Tolerance of a metric around its target, in thousandths, 0 to 1000.
     pub tolerance_milli: i64,
     /// The window of a workload whose behavior names none, at most 1 h.
@@ -39,6 +41,7 @@ impl Default for ValidatedWorkloads {
         Self {
             ownership: HpaOwnership::Observe,
             sync_period: Duration::from_secs(15),
+            min_sync_period: MIN_SYNC_PERIOD,
             tolerance_milli: 100,
             downscale_stabilization: Duration::from_secs(300),
             cpu_initialization_period: Duration::from_secs(300),
@@ -53,15 +56,18 @@ impl Default for ValidatedWorkloads {
 /// Default of `maxPoliciesPerNamespace`.
 const POLICIES_PER_NAMESPACE: usize = 5000;
 /// Longest of the periods that are not a sync period.
-const HOUR: Duration = Duration::from_secs(3600);
+pub(super) const HOUR: Duration = Duration::from_secs(3600);
 /// Longest sync period.
-const SYNC_PERIOD_MAX: Duration = Duration::from_secs(600);
+pub(super) const SYNC_PERIOD_MAX: Duration = Duration::from_secs(600);
+/// Default of `minSyncPeriod`.
+const MIN_SYNC_PERIOD: Duration = Duration::from_secs(5);
 
 pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> ValidatedWorkloads {
     // Without `..`: a new field that nobody reads here must not compile.
     let WorkloadScaling {
         hpa_ownership,
         sync_period,
+        min_sync_period,
         tolerance,
         downscale_stabilization,
         cpu_initialization_period,
@@ -71,8 +77,11 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         metric_sources,
     } = written;
     let path = |field: &str| format!("spec.workloads.{field}");
-    let sync_period = check.positive_duration(sync_period.as_ref(), 15, &path("syncPeriod"));
-    check.require(sync_period <= SYNC_PERIOD_MAX, &path("syncPeriod"), "is longer than 10m", "use 1s to 10m");
+    let sync_period = read_sync_period(check, sync_period.as_ref(), &path("syncPeriod"));
+    let min_sync_period = match min_sync_period {
+        None => MIN_SYNC_PERIOD.min(sync_period),
+        Some(_) => read_sync_period(check, min_sync_period.as_ref(), &path("minSyncPeriod")),
+    };
     let tolerance_milli = tolerance.as_ref().map_or(100, |text| fraction(check, text, &path("tolerance")));
     let mut at_most_an_hour = |written: &Option<common::Duration>, default: u64, field: &str| {
         let length = check.duration(written.as_ref(), default, &path(field));
@@ -108,7 +117,8 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
     }
     ValidatedWorkloads {
         ownership: hpa_ownership.unwrap_or_default(),
-        sync_period: sync_period.clamp(Duration::from_secs(1), SYNC_PERIOD_MAX),
+        sync_period,
+        min_sync_period,
         tolerance_milli,
         downscale_stabilization,
         cpu_initialization_period,
@@ -117,6 +127,17 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         scale_in: scale_in.unwrap_or_default(),
         metric_sources: metric_sources.clone(),
     }
+}
+
+/// A time between two evaluations of a workload, 1 s to 10 min; 15 s if there is none.
+pub(super) fn read_sync_period(
+    check: &mut Checker,
+    written: Option<&common::Duration>,
+    path: &str,
+) -> Duration {
+    let period = check.positive_duration(written, 15, path);
+    check.require(period <= SYNC_PERIOD_MAX, path, "is longer than 10m", "use 1s to 10m");
+    period.clamp(Duration::from_secs(1), SYNC_PERIOD_MAX)
 }
 
 /// The one folder of which files may be sent or trusted: with any other, whoever may write the ClusterScalingPolicy
@@ -200,6 +221,15 @@ mod tests {
             let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
             assert_eq!(source(server), Err(vec![path]), "{server}");
         }
+    }
+
+    #[test]
+    fn shortest_period_of_a_policy_is_five_seconds_or_that_of_all() {
+        let least = |yaml: &str| read(yaml).unwrap().min_sync_period.as_secs();
+        assert_eq!(least("{}"), 5);
+        assert_eq!(least("{syncPeriod: 2s}"), 2);
+        assert_eq!(least("{minSyncPeriod: 1s}"), 1);
+        assert_eq!(read("{minSyncPeriod: 20m}"), Err(vec!["spec.workloads.minSyncPeriod".to_owned()]));
     }
 
     #[test]

@@ -35,6 +35,10 @@ const FAILURE_KEPT_MAX: Duration = Duration::from_secs(5);
 /// Most series of one external metric. They are added up, and the adapters that are in use answer with one or a few.
 const SERIES_MAX: usize = 1000;
 
+/// Part of a caller's period in which it is served by the answer to somebody else: less than one, so that it never gets the same
+/// answer twice.
+pub const SHARED_PART: f32 = 0.9;
+
 /// Deadlines, and for how long an answer serves.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -66,20 +70,23 @@ impl Default for Bounds {
 /// Callback for every question that was really asked: its source, and `MetricsRead` or the reason of the failure.
 pub type ReadObserver = Arc<dyn Fn(&'static str, &'static str) + Send + Sync>;
 
-/// The metrics of one cluster.
+/// The metrics of one cluster. A clone shares the answers.
+#[derive(Clone)]
 pub struct ClusterMetrics {
     client: Client,
     host: Arc<Host>,
     bounds: Bounds,
     budget: Arc<Budget>,
-    discovery: Discovery,
-    usage: Shared<String, Arc<Vec<PodUsage>>>,
-    pods: Shared<String, Arc<Vec<PodValue>>>,
-    objects: Shared<String, Sample>,
-    external: Shared<String, Arc<Vec<Sample>>>,
-    queries: Shared<(String, String, String), Sample>,
-    servers: RwLock<BTreeMap<String, Arc<Server>>>,
+    discovery: Arc<Discovery>,
+    usage: Arc<Shared<String, Arc<Vec<PodUsage>>>>,
+    pods: Arc<Shared<String, Arc<Vec<PodValue>>>>,
+    objects: Arc<Shared<String, Sample>>,
+    external: Arc<Shared<String, Arc<Vec<Sample>>>>,
+    queries: Arc<Shared<(String, String, String), Sample>>,
+    servers: Arc<RwLock<BTreeMap<String, Arc<Server>>>>,
     observer: Option<ReadObserver>,
+    /// Longest age of a shared answer, beside the bounds.
+    answer_age_max: Duration,
 }
 
 impl ClusterMetrics {
@@ -87,13 +94,14 @@ impl ClusterMetrics {
     /// retry by itself (`Config::default_retry` off): it would turn every outage into a missed deadline.
     #[must_use]
     pub fn new(client: Client, host: &Arc<Host>, bounds: Bounds) -> Self {
-        fn shared<K: Ord + Clone, T: Clone>(host: &Arc<Host>, success: Duration) -> Shared<K, T> {
+        fn shared<K: Ord + Clone, T: Clone>(host: &Arc<Host>, success: Duration) -> Arc<Shared<K, T>> {
             let failure = Duration::from_secs(1).min(success);
-            Shared::new(host.clone(), Keep { success, failure, failure_max: FAILURE_KEPT_MAX.min(success) })
+            let keep = Keep { success, failure, failure_max: FAILURE_KEPT_MAX.min(success) };
+            Arc::new(Shared::new(host.clone(), keep))
         }
         let budget = Arc::new(Budget::new());
         Self {
-            discovery: Discovery::new(client.clone(), host, bounds.deadline, budget.clone()),
+            discovery: Arc::new(Discovery::new(client.clone(), host, bounds.deadline, budget.clone())),
             client,
             budget,
             host: host.clone(),
@@ -103,8 +111,9 @@ impl ClusterMetrics {
             objects: shared(host, bounds.share_for),
             external: shared(host, bounds.share_for),
             queries: shared(host, bounds.share_for),
-            servers: RwLock::default(),
+            servers: Arc::default(),
             observer: None,
+            answer_age_max: Duration::MAX,
         }
     }
 
@@ -276,9 +285,19 @@ fn younger(a: Why, b: Why) -> Why {
 }
 
 impl MetricsSource for ClusterMetrics {
+    fn for_period(&self, period: Duration) -> Option<Arc<dyn MetricsSource>> {
+        Some(Arc::new(Self { answer_age_max: period.mul_f32(SHARED_PART), ..self.clone() }))
+    }
+
     fn pod_usage<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Answer<Arc<Vec<PodUsage>>>> {
         async move {
-            self.usage.get(&namespace.to_owned(), self.observed("resource", self.read_usage(namespace))).await
+            self.usage
+                .get(
+                    &namespace.to_owned(),
+                    self.answer_age_max,
+                    self.observed("resource", self.read_usage(namespace)),
+                )
+                .await
         }
         .boxed()
     }
@@ -300,7 +319,13 @@ impl MetricsSource for ClusterMetrics {
             );
             let metric_selector = selector_text(selector, &question)?;
             push_parameters(&mut path, &[("labelSelector", pods), ("metricLabelSelector", &metric_selector)]);
-            self.pods.get(&path, self.observed("pods", self.read_pod_metric(&question, &path))).await
+            self.pods
+                .get(
+                    &path,
+                    self.answer_age_max,
+                    self.observed("pods", self.read_pod_metric(&question, &path)),
+                )
+                .await
         }
         .boxed()
     }
@@ -319,7 +344,7 @@ impl MetricsSource for ClusterMetrics {
             push_parameters(&mut suffix, &[("metricLabelSelector", &selector_text(selector, &question)?)]);
             let key = format!("{namespace}/{}/{}/{}/{suffix}", object.api_version, object.kind, object.name);
             let read = self.read_object_metric(&question, namespace, object, &suffix);
-            self.objects.get(&key, self.observed("object", read)).await
+            self.objects.get(&key, self.answer_age_max, self.observed("object", read)).await
         }
         .boxed()
     }
@@ -338,7 +363,13 @@ impl MetricsSource for ClusterMetrics {
                 segment(metric, &question)?
             );
             push_parameters(&mut path, &[("labelSelector", &selector_text(selector, &question)?)]);
-            self.external.get(&path, self.observed("external", self.read_external(&question, &path))).await
+            self.external
+                .get(
+                    &path,
+                    self.answer_age_max,
+                    self.observed("external", self.read_external(&question, &path)),
+                )
+                .await
         }
         .boxed()
     }
@@ -365,7 +396,7 @@ impl MetricsSource for ClusterMetrics {
                 self.all_fresh(&question, [sample.at])?;
                 Ok(sample)
             };
-            self.queries.get(&key, self.observed("prometheus", ask)).await
+            self.queries.get(&key, self.answer_age_max, self.observed("prometheus", ask)).await
         }
         .boxed()
     }

@@ -46,7 +46,7 @@ impl Discovery {
     /// # Errors
     /// `NotRegistered` if no APIService has claimed the group or none of the versions we read; all failures of a call.
     pub(super) async fn custom_version(&self) -> Answer<&'static str> {
-        self.custom_version.get(&(), self.find_custom_version()).await
+        self.custom_version.get(&(), Duration::MAX, self.find_custom_version()).await
     }
 
     /// After a 404 that only a change of what is registered can explain.
@@ -60,7 +60,7 @@ impl Discovery {
     /// `Refused` if the cluster does not know the kind; all failures of a call.
     pub(super) async fn resource(&self, group: &str, kind: &str) -> Answer<Arc<str>> {
         let key = (group.to_owned(), kind.to_owned());
-        self.resources.get(&key, self.find_resource(group, kind)).await
+        self.resources.get(&key, Duration::MAX, self.find_resource(group, kind)).await
     }
 
     async fn read<T: DeserializeOwned>(&self, path: &str, question: &Question) -> Answer<T> {

@@ -15,7 +15,7 @@ mod wire;
 mod tests;
 
 pub use answer::{Absurdity, Answer, Failure, Outage, Question, Why};
-pub use apis::{Bounds, ClusterMetrics, ReadObserver};
+pub use apis::{Bounds, ClusterMetrics, ReadObserver, SHARED_PART};
 pub use prometheus::{PrometheusSource, number_in};
 pub use promql::{Confined, QueryError, confine};
 pub use source::MetricsSource;

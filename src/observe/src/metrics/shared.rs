@@ -59,13 +59,21 @@ impl<K: Ord + Clone, T: Clone> Shared<K, T> {
         Self { host, keep, slots }
     }
 
-    /// The kept answer if it is young enough, else that of `ask`. A caller that is dropped while it asks leaves the
-    /// question to the next in line.
-    pub(super) async fn get(&self, key: &K, ask: impl Future<Output = Answer<T>>) -> Answer<T> {
+    /// The kept answer if it is young enough, and a success not older than `age_max`, else that of `ask`. A caller that is
+    /// dropped while it asks leaves the question to the next in line.
+    pub(super) async fn get(
+        &self,
+        key: &K,
+        age_max: Duration,
+        ask: impl Future<Output = Answer<T>>,
+    ) -> Answer<T> {
         let slot = self.slot(key);
         let mut last = slot.last.lock().await;
+        let now = self.host.monotonic();
+        let too_old = |kept: &Kept<T>| kept.answer.is_ok() && age_max <= now.duration_since(kept.at);
         if let Some(kept) = last.as_ref()
-            && !self.has_expired(kept, self.host.monotonic())
+            && !self.has_expired(kept, now)
+            && !too_old(kept)
         {
             return kept.answer.clone();
         }
@@ -148,7 +156,7 @@ mod tests {
         let n_calls = AtomicU32::new(0);
         let ask = async || {
             shared
-                .get(&1, async {
+                .get(&1, Duration::MAX, async {
                     tokio::time::sleep(SECOND).await;
                     Ok(n_calls.fetch_add(1, Ordering::Relaxed))
                 })
@@ -163,26 +171,40 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn who_asks_more_often_is_served_by_younger_answers_and_shares_them() {
+        let (_host, shared) = shared();
+        let n_calls = AtomicU32::new(0);
+        let ask = async |age_max: Duration| {
+            shared.get(&1, age_max, async { Ok(n_calls.fetch_add(1, Ordering::Relaxed)) }).await
+        };
+        assert_eq!(ask(Duration::MAX).await, Ok(0));
+        tokio::time::sleep(2 * SECOND).await;
+        assert_eq!(ask(3 * SECOND).await, Ok(0));
+        assert_eq!(ask(2 * SECOND).await, Ok(1), "the answer is as old as its limit");
+        assert_eq!(ask(Duration::MAX).await, Ok(1), "the others get the younger one");
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn answers_that_serve_nobody_any_more_do_not_stay_in_memory() {
         let host = Host::simulated(jiff::Timestamp::UNIX_EPOCH, 1);
         let keep = Keep { success: 10 * SECOND, failure: SECOND, failure_max: 3 * SECOND };
         let shared: Shared<u8, Arc<str>> = Shared::new(host, keep);
         let answer: Arc<str> = Arc::from("a long list");
-        shared.get(&1, async { Ok(answer.clone()) }).await.unwrap();
+        shared.get(&1, Duration::MAX, async { Ok(answer.clone()) }).await.unwrap();
         tokio::time::sleep(9 * SECOND).await;
-        shared.get(&2, async { Ok("another".into()) }).await.unwrap();
+        shared.get(&2, Duration::MAX, async { Ok("another".into()) }).await.unwrap();
         assert_eq!(Arc::strong_count(&answer), 2, "it serves for a second more");
         tokio::time::sleep(11 * SECOND).await;
-        shared.get(&2, async { Ok("another".into()) }).await.unwrap();
+        shared.get(&2, Duration::MAX, async { Ok("another".into()) }).await.unwrap();
         assert_eq!(Arc::strong_count(&answer), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_caller_that_gives_up_leaves_the_call_to_the_next() {
         let (_host, shared) = shared();
-        let stuck = shared.get(&1, std::future::pending());
+        let stuck = shared.get(&1, Duration::MAX, std::future::pending());
         assert!(tokio::time::timeout(SECOND, stuck).await.is_err());
-        assert_eq!(shared.get(&1, async { Ok(7) }).await, Ok(7));
+        assert_eq!(shared.get(&1, Duration::MAX, async { Ok(7) }).await, Ok(7));
     }
 
     #[tokio::test(start_paused = true)]
@@ -191,7 +213,7 @@ mod tests {
         let n_calls = AtomicU32::new(0);
         let ask = async || {
             shared
-                .get(&1, async {
+                .get(&1, Duration::MAX, async {
                     n_calls.fetch_add(1, Ordering::Relaxed);
                     Err(Question::new("s", "q").failure(Why::Empty))
                 })

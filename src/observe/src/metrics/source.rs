@@ -1,6 +1,7 @@
 //! The seam between the workloads' loop and whoever measures: questions in, [`Answer`]s out; no source is named here.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use headroom_core::pods::input::{PodUsage, PodValue, Sample};
@@ -13,6 +14,13 @@ use super::answer::Answer;
 ///
 /// Nothing here returns 0 or an empty list for "unknown": an empty list is [`super::Why::Empty`].
 pub trait MetricsSource: Send + Sync {
+    /// The same source for a caller that asks each `period`: it is served by no answer that is older than this. `None` if that
+    /// is so already.
+    fn for_period(&self, period: Duration) -> Option<Arc<dyn MetricsSource>> {
+        let _ = period;
+        None
+    }
+
     /// The usage of all pods of a namespace, sorted by pod: one list a namespace and period, shared by all workloads, so
     /// callers pick their pods by name. A resource whose value cannot be read is left out of its container; a pod whose
     /// sample is stale is still in the list, for the decision to count as missing.

@@ -94,6 +94,8 @@ pub struct WorkloadView<'a> {
     pub status: Option<&'a HpaStatus>,
     /// Error of the source of each metric that cannot be used, in the order of the spec.
     pub troubles: &'a [Option<MetricTrouble>],
+    /// Message of condition Ready while the policy is in use, in place of the usual one.
+    pub note: Option<String>,
     /// Memory of the workload.
     pub memory: &'a WorkloadMemory,
 }
@@ -195,7 +197,7 @@ fn conditions(
     now: UnixTime,
 ) -> Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition> {
     let mut list = Sheet { conditions: old.conditions.clone(), generation: Some(view.generation), now };
-    health(&mut list, &view.phase);
+    health(&mut list, &view.phase, view.note.as_deref());
     let judged = matches!(view.phase, PolicyPhase::Accepted | PolicyPhase::Preview);
     let of_hpa = [types::ABLE_TO_SCALE, types::SCALING_ACTIVE, types::SCALING_LIMITED];
     for type_ in of_hpa {
@@ -243,11 +245,11 @@ fn conditions(
     list.conditions
 }
 
-fn health(list: &mut Sheet, phase: &PolicyPhase) {
+fn health(list: &mut Sheet, phase: &PolicyPhase, note: Option<&str>) {
     use ConditionStatus::{False, True, Unknown};
     let (status, reason, message) = match phase {
         PolicyPhase::Pending => (Unknown, Reason::Pending.as_str(), Reason::Pending.doc()),
-        PolicyPhase::Accepted => (True, Reason::Accepted.as_str(), Reason::Accepted.doc()),
+        PolicyPhase::Accepted => (True, Reason::Accepted.as_str(), note.unwrap_or(Reason::Accepted.doc())),
         PolicyPhase::Suspended => {
             (True, Reason::Suspended.as_str(), "mode is Suspend: nothing is decided, the size stays as it is")
         }
@@ -489,6 +491,7 @@ mod tests {
             steps: None,
             status: None,
             troubles: &[],
+            note: None,
             memory,
         }
     }
@@ -534,5 +537,9 @@ mod tests {
         assert_eq!(get(&status.conditions, types::READY).unwrap().status, "False");
         assert_eq!(get(&status.conditions, types::STALLED).unwrap().reason, "Conflict");
         assert_eq!(status.reason.as_deref(), Some("Conflict"));
+        let noted = WorkloadView { note: Some("evaluated every 5 s".to_owned()), ..view(&memory) };
+        let status = render(&noted, &ScalingPolicyStatus::default(), at(0));
+        let ready = get(&status.conditions, types::READY).unwrap();
+        assert_eq!((&*ready.status, &*ready.message), ("True", "evaluated every 5 s"));
     }
 }

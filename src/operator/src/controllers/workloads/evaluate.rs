@@ -124,7 +124,10 @@ impl Dependencies {
             .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
         let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();
-        let load = if asks { ask(&*rules.metrics, workload, &selector).await } else { Load::default() };
+        let load = match asks {
+            true => ask(&*metrics_for(rules, workload), workload, &selector).await,
+            false => Load::default(),
+        };
         if asks {
             course.part("metrics", true, (asked_at, self.host.wall()), None);
         }
@@ -139,7 +142,7 @@ impl Dependencies {
             leave,
             // Memory is what status holds: whole seconds.
             now: Moment::from_jiff(self.host.time()).whole(),
-            options: rules.options.clone(),
+            options: workload.timing.options(&rules.options),
             status: before,
             memory: state.memory.memory.clone(),
             scale: observation.scale.clone(),
@@ -187,7 +190,7 @@ impl Dependencies {
         let ahead = version != hpa.resource_version;
         let around = Circumstances {
             configured: rules.ownership,
-            sync_period: rules.options.sync_period,
+            sync_period: workload.timing.options(&rules.options).sync_period,
             writes: workload.mode == Mode::Apply,
             nobody_elsewhere: self.nobody_else_runs_hpas.load(Ordering::Relaxed),
             now: self.host.now(),
@@ -324,6 +327,11 @@ impl Dependencies {
         let phase = PolicyPhase::Broken(message);
         self.report(workload, &mut state, &View { phase, ..View::default() }).await;
     }
+}
+
+/// The source of metrics for a workload that may be evaluated more often than others.
+fn metrics_for(rules: &Rules, workload: &Workload) -> Arc<dyn MetricsSource> {
+    rules.metrics.for_period(workload.timing.sync_period).unwrap_or_else(|| rules.metrics.clone())
 }
 
 /// True if the size is the operator's to change.

@@ -14,6 +14,7 @@ mod reporting;
 mod resolve;
 mod scale_in;
 mod state;
+mod timing;
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -424,7 +425,8 @@ impl WorkloadLoop {
 
     /// Time at which a workload is due next: each has its own moment in the period, so that they are spread over it.
     fn next_due(&self, key: &ObjectKey) -> Instant {
-        let period = self.settings.sync_period.max(Duration::from_secs(1));
+        let own = self.resolved.workloads.get(key).map(|workload| workload.timing.sync_period);
+        let period = own.unwrap_or(self.settings.sync_period).max(Duration::from_secs(1));
         let mut hasher = DefaultHasher::new();
         (&key.namespace, &key.name).hash(&mut hasher);
         let millis = u64::try_from(period.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -455,11 +457,15 @@ fn rules(settings: &ValidatedWorkloads, metrics: Arc<dyn MetricsSource>) -> Rule
     Rules { metrics, ownership, scale_in, options: options_of(settings) }
 }
 
+fn seconds(length: Duration) -> Seconds {
+    Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
+}
+
 fn options_of(settings: &ValidatedWorkloads) -> Options {
-    let seconds = |length: Duration| Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX));
     let ValidatedWorkloads {
         ownership: _,
         sync_period,
+        min_sync_period: _,
         tolerance_milli,
         downscale_stabilization,
         cpu_initialization_period,

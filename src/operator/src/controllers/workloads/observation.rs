@@ -111,7 +111,8 @@ pub(super) fn notice_conflict(
     let stabilization = of_down
         .and_then(|rules| rules.stabilization_window_seconds)
         .map_or(rules.options.downscale_stabilization, |seconds| Seconds(seconds.into()));
-    let window = Seconds(stabilization.0.max(rules.options.sync_period.0.saturating_mul(4)));
+    let window =
+        Seconds(stabilization.0.max(workload.timing.options(&rules.options).sync_period.0.saturating_mul(4)));
     let others = observation.writers.iter().filter(|writer| &*writer.manager != FIELD_MANAGER);
     let by = others.max_by_key(|writer| writer.at).cloned();
     state.size = None;

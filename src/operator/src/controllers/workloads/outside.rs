@@ -172,7 +172,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     let input = EvaluationInput {
         leave: leave(&workload, acts(&workload, runs_hpa), state.held_until(now)),
         now: now.into(),
-        options: options.clone(),
+        options: workload.timing.options(options),
         status: match hpa.filter(|_| runs_hpa) {
             Some(hpa) => hpa_status(&hpa.status),
             None => state.reported,

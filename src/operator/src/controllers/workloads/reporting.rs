@@ -46,6 +46,7 @@ impl View {
             steps: self.steps.as_ref(),
             status: self.steps.as_ref().map(|_| &state.reported),
             troubles: &self.troubles,
+            note: workload.timing.note(),
             memory,
         }
     }

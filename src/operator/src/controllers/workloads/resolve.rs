@@ -8,15 +8,19 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::pods::defaulting;
 use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
-use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::time::UnixTime;
 use serde_json::{Value, json};
 
 use super::homes::{Homes, Hpas, Policies};
+use super::seconds;
 use super::state::without_nulls;
+use super::timing::Timing;
 use crate::actuate::scale::ScaleTarget;
 use headroom_api::conditions::reasons;
 use headroom_api::metric::MetricSpec;
-use headroom_api::validate::{ValidatedScaling, ValidatedTarget, ValidatedWorkloads, validate_scaling};
+use headroom_api::validate::{
+    ValidatedScaling, ValidatedTarget, ValidatedTiming, ValidatedWorkloads, validate_scaling,
+};
 use headroom_api::{FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec};
 use headroom_observe::HpaObject;
 
@@ -41,6 +45,8 @@ pub struct Workload {
     pub schedules: Vec<Schedule>,
     /// Behavior while the metrics are unknown.
     pub fallback: Option<Fallback>,
+    /// Times by which it is evaluated.
+    pub timing: Timing,
     /// The object that is scaled; none while nothing is known of it.
     pub target: Option<ScaleTarget>,
     /// True if it is the one who scales its target.
@@ -134,7 +140,7 @@ pub fn resolve(policies: &Policies, hpas: &Hpas, settings: &ValidatedWorkloads) 
         if resolved.homes.idle.contains(key) {
             continue;
         }
-        let (mut workload, claimant) = read(key, policy, hpas, &resolved.homes.of_hpa, ownership);
+        let (mut workload, claimant) = read(key, policy, hpas, &resolved.homes.of_hpa, settings);
         if beyond.contains(key) && workload.phase == WorkloadPhase::Owner {
             workload.phase = too_many(most);
         }
@@ -207,7 +213,7 @@ fn read(
     policy: &PolicyObject<ScalingPolicySpec>,
     hpas: &Hpas,
     homes: &BTreeMap<ObjectKey, ObjectKey>,
-    ownership: HpaOwnership,
+    settings: &ValidatedWorkloads,
 ) -> (Workload, Option<Claimant>) {
     let mut workload = Workload {
         key: key.clone(),
@@ -219,6 +225,7 @@ fn read(
         queries: Vec::new(),
         schedules: Vec::new(),
         fallback: None,
+        timing: Timing::of(ValidatedTiming::default(), settings),
         target: None,
         phase: WorkloadPhase::Owner,
     };
@@ -234,8 +241,10 @@ fn read(
             return (workload, None);
         }
     };
-    let ValidatedScaling { mode, target, schedules, fallback } = validated;
+    let ValidatedScaling { mode, target, schedules, fallback, timing } = validated;
     workload.mode = mode;
+    workload.timing = Timing::of(timing, settings);
+    let has_timing = timing != ValidatedTiming::default();
     workload.schedules = schedules
         .into_iter()
         .map(|schedule| Schedule {
@@ -262,7 +271,8 @@ fn read(
         ValidatedTarget::Hpa(name) => {
             let hpa = ObjectKey::new(key.namespace.clone(), name);
             workload.hpa = Some(hpa.clone());
-            match judge_hpa(&mut workload, hpas.get(&hpa).map(|hpa| &**hpa), homes.get(&hpa), ownership) {
+            let found = hpas.get(&hpa).map(|hpa| &**hpa);
+            match judge_hpa(&mut workload, found, homes.get(&hpa), (settings.ownership, has_timing)) {
                 Ok(claimant) => Some(claimant),
                 Err(phase) => {
                     workload.phase = phase;
@@ -296,7 +306,7 @@ fn judge_hpa(
     workload: &mut Workload,
     hpa: Option<&HpaObject>,
     home: Option<&ObjectKey>,
-    ownership: HpaOwnership,
+    (ownership, has_timing): (HpaOwnership, bool),
 ) -> Result<Claimant, WorkloadPhase> {
     let Some(hpa) = hpa.filter(|hpa| !hpa.deleting) else {
         let name = workload.hpa.as_ref().map(|hpa| hpa.name.to_string()).unwrap_or_default();
@@ -321,9 +331,9 @@ fn judge_hpa(
         }
     }
     workload.queries = vec![None; workload.spec.metrics.len()];
-    let adds = !workload.schedules.is_empty() || workload.fallback.is_some();
+    let adds = has_timing || !workload.schedules.is_empty() || workload.fallback.is_some();
     if ownership == HpaOwnership::Observe && adds {
-        let text = "schedules and fallback need an HPA that the operator runs: set workloads.hpaOwnership of the \
+        let text = "schedules, fallback and timing need an HPA that the operator runs: set workloads.hpaOwnership of the \
                     ClusterScalingPolicy to Replace, or use a target of type Scale instead of the HPA";
         workload.target = None;
         return Err(WorkloadPhase::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
@@ -369,10 +379,6 @@ fn target_of(reference: &ScaleTargetRef, namespace: &Arc<str>) -> Option<ScaleTa
         namespace: namespace.clone(),
         name: reference.name.as_str().into(),
     })
-}
-
-fn seconds(length: std::time::Duration) -> Seconds {
-    Seconds(i64::try_from(length.as_secs()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
@@ -443,6 +449,24 @@ mod tests {
         let resolved = resolved_with(&policies, &hpas, HpaOwnership::Observe);
         assert!(resolved.homes.homeless.is_empty());
         assert_eq!(phase(&resolved, "mine"), WorkloadPhase::Owner);
+    }
+
+    #[test]
+    fn times_of_an_hpas_policy_need_an_hpa_that_the_operator_runs() {
+        let hpas = Hpas::from([hpa("web", "web", 1)]);
+        let mut spec = on_hpa("web");
+        spec["timing"] = json!({"syncPeriod": "30s"});
+        let policies = Policies::from([policy("mine", spec, 2)]);
+        let observed = resolved_with(&policies, &hpas, HpaOwnership::Observe);
+        let WorkloadPhase::Stalled(reason, message) = phase(&observed, "mine") else {
+            panic!("it is in use")
+        };
+        assert_eq!(reason, reasons::HPA_NOT_OWNED);
+        assert!(message.contains("timing"), "{message}");
+        let run = resolved_with(&policies, &hpas, HpaOwnership::Replace);
+        assert_eq!(phase(&run, "mine"), WorkloadPhase::Owner);
+        let timing = run.workloads[&ObjectKey::new("shop", "mine")].timing;
+        assert_eq!(timing.sync_period, std::time::Duration::from_secs(30));
     }
 
     #[test]
