@@ -68,6 +68,16 @@ mod tests {
     }
 
     #[test]
+    fn the_page_of_fields_is_what_the_tables_say() {
+        let (file, fresh) = ("docs/migration-fields.md", headroom::import::tables::fields_page());
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(path(file), &fresh).unwrap();
+        }
+        let stored = std::fs::read_to_string(path(file)).unwrap_or_default();
+        assert!(stored == fresh, "{file} is stale: run `make pages` and commit the result");
+    }
+
+    #[test]
     fn the_page_shows_an_import_of_each_kind() {
         let page = std::fs::read_to_string(path(PAGE)).unwrap();
         for (folder, kind, _) in

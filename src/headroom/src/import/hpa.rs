@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::Made;
 use super::input::{Kind, Source};
 use super::output::Draft;
+use super::tables::hpa::HPA;
 
 /// Kinds that are read from a live cluster.
 pub(super) const KINDS: &[Kind] = &[Kind {
@@ -53,9 +54,8 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
         "To keep the HPA and add schedules or a fallback to it, use target: {type: HPA, hpa: {name: …}} instead; that \
          needs workloads.hpaOwnership: Replace in the ClusterScalingPolicy.",
     );
-    let target = spec["scaleTargetRef"]
-        .as_object()
-        .ok_or_else(|| anyhow::anyhow!("{}: it has no spec.scaleTargetRef", source.title()))?;
+    anyhow::ensure!(spec["scaleTargetRef"].is_object(), "{}: it has no spec.scaleTargetRef", source.title());
+    let target = HPA.known_part("scaleTargetRef", &spec["scaleTargetRef"]);
     draft.set("target", json!({"type": "Scale", "scale": target}), "");
     super::say_foreign_target(&mut draft, &spec["scaleTargetRef"]);
     // The server's default where it is left out: one.
@@ -63,7 +63,9 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
     let max = spec["maxReplicas"].as_i64();
     draft.set(
         "maxReplicas",
-        max.ok_or_else(|| anyhow::anyhow!("{}: it has no spec.maxReplicas", source.title()))?,
+        max.ok_or_else(|| {
+            anyhow::anyhow!("{}: it has no spec.maxReplicas that is a whole number: set it", source.title())
+        })?,
         "",
     );
     if let Some(percent) = spec["targetCPUUtilizationPercentage"].as_i64() {
@@ -72,17 +74,16 @@ fn convert_one(source: &Source) -> anyhow::Result<Draft> {
         draft.say("targetCPUUtilizationPercentage: the metric cpu.");
     }
     for metric in spec["metrics"].as_array().into_iter().flatten() {
-        draft.push("metrics", metric.clone(), "");
+        draft.push("metrics", HPA.known_part("metrics[]", metric), "");
     }
     if draft.get("metrics").is_null() {
         draft.say("It names no metric: CPU at 80 percent, as with an HPA.");
     }
     if spec["behavior"].is_object() {
-        draft.set("behavior", spec["behavior"].clone(), "");
+        draft.set("behavior", HPA.known_part("behavior", &spec["behavior"]), "");
     }
-    for other in unknown(spec) {
-        draft.say(format!("spec.{other}: no effect here: it is not a field of autoscaling/v2."));
-    }
+    HPA.say(&mut draft, "spec.", spec);
+    super::say_not_whole(&mut draft, "spec.", spec, &["minReplicas", "targetCPUUtilizationPercentage"]);
     if metadata["annotations"][OLD_METRICS].is_string() {
         draft.say(format!(
             "annotation {OLD_METRICS}: metrics that autoscaling/v1 has no fields for. Get the HPA as \
@@ -128,17 +129,4 @@ fn with_small_letters(value: Value) -> Value {
         Value::Array(items) => Value::Array(items.into_iter().map(with_small_letters).collect()),
         other => other,
     }
-}
-
-fn unknown(spec: &Value) -> Vec<String> {
-    let known = [
-        "scaleTargetRef",
-        "minReplicas",
-        "maxReplicas",
-        "targetCPUUtilizationPercentage",
-        "metrics",
-        "behavior",
-    ];
-    let keys = spec.as_object().into_iter().flat_map(|map| map.keys());
-    keys.filter(|key| !known.contains(&key.as_str())).cloned().collect()
 }

@@ -135,7 +135,8 @@ pub struct Kind {
     pub plural: &'static str,
 }
 
-/// All objects of these kinds in the cluster that KUBECONFIG names, in one namespace or in all.
+/// All objects of these kinds in the cluster that KUBECONFIG names, in one namespace or in all; none of a kind that is not
+/// installed.
 ///
 /// # Errors
 /// When the cluster cannot be reached, or does not let itself be read.
@@ -149,11 +150,15 @@ pub(super) async fn read_live(kinds: &[Kind], namespace: Option<&str>) -> anyhow
             Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
             None => Api::all_with(client.clone(), &resource),
         };
-        let list = api
-            .list(&ListParams::default())
-            .await
-            .with_context(|| format!("failed to list {plural} of the cluster"))?;
-        for item in list.items {
+        let items = match api.list(&ListParams::default()).await {
+            Ok(list) => list.items,
+            // Not all of the kinds have to be installed: a cluster has the classes of its own cloud.
+            Err(kube::Error::Api(status)) if status.code == 404 => Vec::new(),
+            Err(error) => {
+                return Err(error).with_context(|| format!("failed to list {plural} of the cluster"));
+            }
+        };
+        for item in items {
             let mut object = serde_json::to_value(item)?;
             object["kind"] = (*kind).into();
             object["apiVersion"] = resource.api_version.clone().into();

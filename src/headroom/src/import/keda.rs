@@ -12,6 +12,8 @@ use super::durations::written;
 use super::input::{Kind, Source};
 use super::names;
 use super::output::Draft;
+use super::tables::keda::{ANNOTATIONS, CRON, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS};
+use super::tables::{Becomes, shown as shortened};
 
 /// Kinds that are read from a live cluster.
 pub(super) const KINDS: &[Kind] =
@@ -22,6 +24,17 @@ const POLLING_SECONDS: u64 = 30;
 /// How long the way down waits where nothing is said.
 const WINDOW_SECONDS: u64 = 300;
 const MAX_REPLICAS: i64 = 100;
+/// Fields of a ScaledObject that are whole numbers.
+const WHOLE: [&str; 6] = [
+    "pollingInterval",
+    "cooldownPeriod",
+    "initialCooldownPeriod",
+    "idleReplicaCount",
+    "minReplicaCount",
+    "maxReplicaCount",
+];
+/// Where a ScaledObject has the behavior of its HPA.
+const BEHAVIOR: &str = "advanced.horizontalPodAutoscalerConfig.behavior";
 /// Longest that a window may be open.
 const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
 
@@ -101,7 +114,7 @@ fn convert_one(source: &Source, servers: &mut Servers) -> anyhow::Result<Draft> 
     }
     bounds(&mut draft, spec);
     fallback(&mut draft, spec);
-    remarks(&mut draft, target, metadata, spec);
+    remarks(&mut draft, metadata, spec);
     Ok(draft)
 }
 
@@ -147,17 +160,26 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
         "prometheus" => prometheus(draft, &shown, trigger, servers),
         "cron" => cron(draft, &shown, data),
         _ => {
-            draft.say(format!(
-                "{shown} {data}: no counterpart: scale by the metrics of the system in Prometheus, or by an External \
-                 metric of a metrics adapter."
-            ));
+            let words = TRIGGERS.iter().find(|(kinds, _)| kinds.contains(&kind)).map(|(_, words)| *words);
+            let words = words.map_or_else(
+                || {
+                    format!(
+                        "UNKNOWN type: {} does not have it; scale by its metric in Prometheus",
+                        SCALED_OBJECT.release
+                    )
+                },
+                |words| format!("no counterpart: {words}"),
+            );
+            draft.say(format!("{shown} {}: {words}.", shortened(data)));
             not_kept(draft, &shown);
         }
     }
-    let known = ["type", "name", "metadata", "metricType", "authenticationRef", "useCachedMetrics"];
-    super::say_unknown(draft, &format!("{shown}: "), trigger, &known);
-    if trigger["authenticationRef"].is_object() {
-        draft.say(format!("{shown}: authenticationRef {}: no counterpart.", trigger["authenticationRef"]));
+    if !trigger["authenticationRef"].is_null() {
+        draft.say(format!(
+            "{shown}: authenticationRef {}: no counterpart: a token of Prometheus, and the CA of its server, are files that \
+             bearerTokenFile and caFile of its source name; other ways to authenticate need a proxy.",
+            trigger["authenticationRef"]
+        ));
         not_kept(draft, &format!("{shown}: authenticationRef"));
     }
     if trigger["useCachedMetrics"] == json!(true) {
@@ -195,8 +217,7 @@ fn resource(draft: &mut Draft, shown: &str, name: &str, trigger: &Value) {
         None => json!({"type": "Resource", "resource": {"name": name, "target": target}}),
     };
     draft.push("metrics", metric, "");
-    let known = ["value", "type", "containerName"];
-    super::say_unknown(draft, &format!("{shown}: "), data, &known);
+    RESOURCE.say(draft, &format!("{shown}: "), data);
 }
 
 fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Servers) {
@@ -222,28 +243,18 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     draft.say(format!(
         "{shown}: its query sees the policy's own namespace only, by the label that the source names."
     ));
-    let known = ["serverAddress", "query", "threshold", "metricName"];
-    for (key, value) in
-        data.as_object().into_iter().flatten().filter(|(key, _)| !known.contains(&key.as_str()))
-    {
-        let words = match key.as_str() {
-            "activationThreshold" => "the workload leaves 0 as soon as the metric asks for a replica",
-            "timeout" => "the source's timeout holds",
-            "ignoreNullValues" => "no data is never zero here: nothing shrinks, and fallback says what to do",
-            "namespace" => "the query is confined to the policy's namespace",
-            _ => "the source has an address and a namespace label, and nothing else",
-        };
-        draft.say(format!("{shown}: {key} {}: no counterpart: {words}.", text(value)));
-        let kept = match key.as_str() {
-            "timeout" | "ignoreNullValues" | "namespace" => true,
-            "activationThreshold" => text(value) == "0",
-            "unsafeSsl" => text(value) == "false",
-            // The answer may be another one without it, or none.
-            _ => false,
-        };
-        if !kept {
-            not_kept(draft, &format!("{shown}: {key}"));
-        }
+    PROMETHEUS.say(draft, &format!("{shown}: "), data);
+    let kept = |key: &str, value: &Value| match key {
+        "timeout" | "ignoreNullValues" | "namespace" | "metricName" => true,
+        "activationThreshold" => text(value) == "0",
+        "unsafeSsl" => text(value) == "false",
+        "serverAddress" | "query" | "threshold" => true,
+        // The answer may be another one without it, or none.
+        _ => false,
+    };
+    let lost = data.as_object().into_iter().flatten().filter(|(key, value)| !kept(key, value));
+    for (key, _) in lost {
+        not_kept(draft, &format!("{shown}: {key}"));
     }
 }
 
@@ -251,7 +262,7 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
 fn cron(draft: &mut Draft, shown: &str, data: &Value) {
     let (zone, start, end) = (text(&data["timezone"]), text(&data["start"]), text(&data["end"]));
     let replicas = text(&data["desiredReplicas"]).parse::<i64>();
-    super::say_unknown(draft, &format!("{shown}: "), data, &["timezone", "start", "end", "desiredReplicas"]);
+    CRON.say(draft, &format!("{shown}: "), data);
     let Some((seconds, varies)) = length(&zone, &start, &end) else {
         draft.say(format!(
             "{shown}: from {start} to {end} in {zone}: not a window of at most 168h that can be read. Nothing was made of it."
@@ -311,7 +322,6 @@ fn fallback(draft: &mut Draft, spec: &Value) {
     if fallback.is_null() {
         return;
     }
-    super::say_unknown(draft, "fallback.", fallback, &["failureThreshold", "replicas", "behavior"]);
     let Some(replicas) = fallback["replicas"].as_i64() else {
         draft.say(format!("fallback {fallback}: it has no replicas. Nothing was made of it."));
         return not_kept(draft, "fallback");
@@ -330,6 +340,14 @@ fn fallback(draft: &mut Draft, spec: &Value) {
             draft.say(format!(
                 "fallback.behavior {behavior}: no counterpart: KEDA takes replicas above {replicas} away while its metrics fail; \
                  here they stay."
+            ));
+            not_kept(draft, &format!("fallback.behavior {behavior}"));
+            ("Hold".to_owned(), None)
+        }
+        "scalingModifiers" => {
+            draft.say(format!(
+                "fallback.behavior {behavior}: no counterpart: there is no formula that goes on with {replicas} in place of a metric; \
+                 the replicas stay as they are while a metric fails."
             ));
             not_kept(draft, &format!("fallback.behavior {behavior}"));
             ("Hold".to_owned(), None)
@@ -353,21 +371,10 @@ fn fallback(draft: &mut Draft, spec: &Value) {
     }
 }
 
-fn remarks(draft: &mut Draft, target: &Value, metadata: &Value, spec: &Value) {
-    let known = [
-        "scaleTargetRef",
-        "triggers",
-        "pollingInterval",
-        "cooldownPeriod",
-        "idleReplicaCount",
-        "minReplicaCount",
-        "maxReplicaCount",
-        "advanced",
-        "fallback",
-    ];
-    super::say_unknown(draft, "spec.", spec, &known);
-    let known = ["name", "apiVersion", "kind", "envSourceContainerName"];
-    super::say_unknown(draft, "scaleTargetRef.", target, &known);
+fn remarks(draft: &mut Draft, metadata: &Value, spec: &Value) {
+    SCALED_OBJECT.say(draft, "", spec);
+    super::say_not_whole(draft, "", spec, &WHOLE);
+    super::say_not_whole(draft, "fallback.", &spec["fallback"], &["failureThreshold", "replicas"]);
     if let Some(polling) = spec["pollingInterval"].as_u64() {
         draft.say(format!(
             "pollingInterval {polling}: no field of a workload: all are looked at every workloads.syncPeriod (15s) of the \
@@ -383,11 +390,6 @@ fn remarks(draft: &mut Draft, target: &Value, metadata: &Value, spec: &Value) {
              behavior.scaleDown.stabilizationWindowSeconds ({window})."
         ));
     }
-    if let Some(container) = target["envSourceContainerName"].as_str() {
-        draft.say(format!(
-            "scaleTargetRef.envSourceContainerName {container}: no effect here: no trigger reads variables."
-        ));
-    }
     remarks_on_advanced(draft, advanced);
     for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
         annotation(draft, key, &text(value));
@@ -395,15 +397,10 @@ fn remarks(draft: &mut Draft, target: &Value, metadata: &Value, spec: &Value) {
 }
 
 fn remarks_on_advanced(draft: &mut Draft, advanced: &Value) {
-    let known = ["horizontalPodAutoscalerConfig", "restoreToOriginalReplicaCount", "scalingModifiers"];
-    super::say_unknown(draft, "advanced.", advanced, &known);
     let hpa = &advanced["horizontalPodAutoscalerConfig"];
-    super::say_unknown(draft, "horizontalPodAutoscalerConfig.", hpa, &["behavior", "name"]);
     if hpa["behavior"].is_object() {
-        draft.set("behavior", hpa["behavior"].clone(), "");
-    }
-    if let Some(name) = hpa["name"].as_str() {
-        draft.say(format!("horizontalPodAutoscalerConfig.name {name}: no effect here: there is no HPA."));
+        let known = SCALED_OBJECT.known_part(BEHAVIOR, &hpa["behavior"]);
+        draft.set("behavior", known, "");
     }
     if advanced["restoreToOriginalReplicaCount"] == json!(true) {
         draft.say(
@@ -411,10 +408,6 @@ fn remarks_on_advanced(draft: &mut Draft, advanced: &Value) {
         );
     }
     if advanced["scalingModifiers"].is_object() {
-        draft.say(format!(
-            "scalingModifiers {}: no counterpart: write the formula as one PromQL query.",
-            advanced["scalingModifiers"]
-        ));
         draft.only_preview(
             "the largest of the metrics counts here, by the triggers' own targets, and not scalingModifiers; Apply once \
              the formula is a query",
@@ -435,7 +428,32 @@ fn annotation(draft: &mut Draft, key: &str, value: &str) {
                  it at the size that it has: scale it to {value} by hand."
             ));
         }
-        _ if key.contains("keda.sh/") => draft.say(format!("annotation {key}: {value}: no counterpart.")),
+        "autoscaling.keda.sh/paused-scale-in" if value != "false" => {
+            draft.set("behavior.scaleDown.selectPolicy", "Disabled", &format!("annotation {key}: {value}"));
+        }
+        "autoscaling.keda.sh/paused-scale-out" if value != "false" => {
+            draft.set("behavior.scaleUp.selectPolicy", "Disabled", &format!("annotation {key}: {value}"));
+        }
+        "autoscaling.keda.sh/force-activation" if value != "false" => {
+            if draft.get("minReplicas") == json!(0) {
+                draft.set("minReplicas", 1, "");
+            }
+            draft.note("minReplicas", &format!("annotation {key}: {value}"));
+        }
+        _ if key.contains("keda.sh/") => {
+            let known = ANNOTATIONS.iter().find(|(name, _)| *name == key).map(|(_, becomes)| *becomes);
+            let words = match known {
+                Some(Becomes::Instead(words)) => format!("no counterpart: {words}"),
+                Some(Becomes::Field(_) | Becomes::Shapes(_)) => {
+                    "nothing is changed by it here either".to_owned()
+                }
+                None => format!(
+                    "UNKNOWN annotation: {} does not have it. Nothing was made of it",
+                    SCALED_OBJECT.release
+                ),
+            };
+            draft.say(format!("annotation {key}: {value}: {words}."));
+        }
         _ => {}
     }
 }

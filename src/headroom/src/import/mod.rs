@@ -8,7 +8,7 @@ mod karpenter;
 mod keda;
 mod names;
 mod output;
-mod requirements;
+pub mod tables;
 
 use std::path::PathBuf;
 
@@ -79,7 +79,7 @@ enum From {
     /// ScalingPolicies from HorizontalPodAutoscalers
     #[command(after_help = HPA)]
     Hpa(Input),
-    /// NodePools from Karpenter's NodePools and EC2NodeClasses
+    /// NodePools from Karpenter's NodePools, EC2NodeClasses, KWOKNodeClasses and NodeOverlays
     #[command(after_help = KARPENTER)]
     Karpenter(Input),
     /// ScalingPolicies from KEDA's ScaledObjects
@@ -234,12 +234,14 @@ pub async fn by_every_import(file: &str, content: &str) -> (Vec<String>, Vec<Str
     (texts, refused)
 }
 
-/// Names the fields of an object that an import does not know.
-fn say_unknown(draft: &mut output::Draft, what: &str, object: &Value, known: &[&str]) {
-    let fields = object.as_object().into_iter().flatten();
-    for (field, value) in fields.filter(|(field, _)| !known.contains(&field.as_str())) {
-        let shown: String = value.to_string().chars().take(80).collect();
-        draft.say(format!("{what}{field} {shown}: no counterpart."));
+/// Names those of the fields that are to be whole numbers and are not; the draft becomes a preview.
+fn say_not_whole(draft: &mut output::Draft, title: &str, object: &Value, fields: &[&str]) {
+    for field in fields {
+        let value = &object[*field];
+        if !value.is_null() && !value.is_i64() {
+            draft.say(format!("{title}{field} {value}: not a whole number. Nothing was made of it: write one, without quotes."));
+            draft.only_preview(&format!("{title}{field} could not be kept, see above"));
+        }
     }
 }
 

@@ -15,6 +15,9 @@ use headroom_api::{ClusterScalingPolicy, NodePool, ScalingPolicy};
 /// Columns of a comment line.
 const WIDTH: usize = 110;
 
+/// Comments on fields that no release has hold these words.
+pub(super) const UNKNOWN: &str = "UNKNOWN field";
+
 /// An object about to be printed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Draft {
@@ -102,8 +105,12 @@ impl Draft {
         known.push_str(&printable::line(note));
     }
 
-    /// Makes a pool or a workload's policy one that changes nothing, for something that it would do otherwise than before.
+    /// Makes a pool or a workload's policy one that changes nothing, for something that it would do otherwise than before. A
+    /// ClusterScalingPolicy has no mode and stays as it is.
     pub(super) fn only_preview(&mut self, reason: &str) {
+        if self.object["kind"] == "ClusterScalingPolicy" {
+            return;
+        }
         if self.get("mode").is_null() {
             self.set("mode", "Preview", "");
         }
@@ -132,10 +139,11 @@ impl Draft {
     /// # Errors
     /// When our own validation refuses the object; the words name the field, the fix and the comment behind the value.
     pub(super) fn render(&self) -> anyhow::Result<String> {
-        let errors = validate(&self.object)?;
+        let errors =
+            validate(&self.object).map_err(|error| anyhow::anyhow!("{error:#}{}", self.unknown()))?;
         if !errors.is_empty() {
             let words: Vec<String> = errors.iter().map(|error| self.located(error)).collect();
-            anyhow::bail!("{} would not be accepted: {}", self.title(), words.join("; "));
+            anyhow::bail!("{} would not be accepted: {}{}", self.title(), words.join("; "), self.unknown());
         }
         if let Some(path) = bidirectional(&self.object, "") {
             anyhow::bail!(
@@ -154,6 +162,12 @@ impl Draft {
             notes: &self.notes,
         })?);
         Ok(text)
+    }
+
+    /// The comments on unknown fields, each after a `; `: what is missing may have been meant by one of them.
+    fn unknown(&self) -> String {
+        let comments = self.head.iter().filter(|comment| comment.contains(UNKNOWN));
+        comments.map(|comment| format!("; {comment}")).collect()
     }
 
     fn located(&self, error: &FieldError) -> String {

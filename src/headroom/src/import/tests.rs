@@ -5,6 +5,9 @@ use serde_json::Value;
 use super::input::Source;
 use super::{Made, hpa, karpenter, keda};
 
+mod completeness;
+mod values;
+
 fn sources(yaml: &str) -> Vec<Source> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(yaml).expect("YAML");
     documents.into_iter().map(|object| Source { from: "f.yaml".to_owned(), object }).collect()

@@ -16,6 +16,8 @@ use crate::import::output::Draft;
 pub(super) const WORD: &str = "externalgrpc";
 /// Where the operator's certificates lie.
 pub(super) const FOLDER: &str = "/etc/headroom/external-grpc/cluster-autoscaler";
+/// Keys of the configuration of a server.
+const KEYS: [&str; 5] = ["address", "key", "cert", "cacert", "grpc_timeout"];
 /// Flags that Cluster Autoscaler does not pass to a server.
 const UNUSED: [&str; 2] = ["nodes", "node-group-auto-discovery"];
 
@@ -91,6 +93,14 @@ pub(super) fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settin
             _ => draft
                 .say(format!("grpc_timeout: {timeout}: not 1s to 60s: the default of readTimeout holds.")),
         }
+    }
+    for (key, value) in
+        config.as_object().into_iter().flatten().filter(|(key, _)| !KEYS.contains(&key.as_str()))
+    {
+        draft.say(format!(
+            "{path}: {key} {value}: UNKNOWN key: Cluster Autoscaler reads {} of it. Nothing was made of it.",
+            KEYS.join(", ")
+        ));
     }
     draft.set(&format!("{server}.idRegex"), ".*", "all groups of the server");
     draft.say(

@@ -1,11 +1,11 @@
 //! Every flag of Cluster Autoscaler, and what becomes of it here. Data; a flag that is not in this list is reported.
 //!
-//! Source: Cluster Autoscaler 1.35 and 1.37, config/flags/flags.go, with the flags of other releases that clusters
+//! Source: Cluster Autoscaler 1.35 and 1.37, config/flags/flags.go (lists: flags-1.35.txt, flags-1.37.txt), with the flags of other releases that clusters
 //! still carry, and those of its logging and leader election libraries.
 
 /// How a flag's value is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::import) enum Kind {
     /// `true` or `false`; the bare flag is `true`.
     Switch,
     /// A whole number.
@@ -24,7 +24,7 @@ pub(super) enum Kind {
 
 /// What becomes of a flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Use {
+pub(in crate::import) enum Use {
     /// This field of every NodePool.
     Pool(&'static str),
     /// This field of the ClusterScalingPolicy.
@@ -39,7 +39,7 @@ pub(super) enum Use {
 
 /// A flag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Flag {
+pub(in crate::import) struct Flag {
     /// Its name, without dashes before it.
     pub name: &'static str,
     /// How its value is written.
@@ -50,7 +50,7 @@ pub(super) struct Flag {
 
 /// The flag of this name, with `_` read as `-`.
 #[must_use]
-pub(super) fn find(name: &str) -> Option<&'static Flag> {
+pub(in crate::import) fn find(name: &str) -> Option<&'static Flag> {
     let name = name.replace('_', "-");
     FLAGS.iter().find(|flag| flag.name == name)
 }
@@ -68,7 +68,7 @@ const LEASE: Use = Elsewhere(
 );
 const LOGS: Use =
     Elsewhere("logs go to standard error; see headroom run --log-format and the variable RUST_LOG");
-const OTHER_CLOUD: Use = NoEffect("it is for another cloud than AWS");
+const OTHER_CLOUD: Use = NoEffect("it is for another cloud than those that pools can be made of");
 const PROVISIONING: Use = NoEffect(
     "ProvisioningRequests of its classes are served with nodes.provisioningRequests (docs/provisioning-requests.md)",
 );
@@ -78,7 +78,7 @@ const IN_BOUNDS: Use = NoEffect("plans are bounded by work, not by time, and tak
 const GONE: Use = NoEffect("Cluster Autoscaler itself reads it no more");
 
 /// All of them, by topic.
-pub(super) const FLAGS: &[Flag] = &[
+pub(in crate::import) const FLAGS: &[Flag] = &[
     // Groups.
     flag("nodes", Text, Shapes("provider.aws.nodeGroups, with bounds that narrow the group's own")),
     flag(
@@ -199,7 +199,13 @@ pub(super) const FLAGS: &[Flag] = &[
         Text,
         Shapes("nodes.limits.memory, its maximum; a minimum is minNodes of the pools"),
     ),
-    flag("gpu-total", Text, OTHER_CLOUD),
+    flag(
+        "gpu-total",
+        Text,
+        NoEffect(
+            "make a CapacityQuota of the GPUs' resource (docs/capacity-quotas.md); Cluster Autoscaler reads the flag on GKE only",
+        ),
+    ),
     flag(
         "capacity-quotas-enabled",
         Switch,
@@ -280,12 +286,16 @@ pub(super) const FLAGS: &[Flag] = &[
     flag(
         "max-bulk-soft-taint-count",
         Number,
-        NoEffect("there are no soft taints: clocks live in the pool's status"),
+        NoEffect(
+            "at most 10 nodes at once carry the taint headroom.dev/removal-candidate:PreferNoSchedule, those that go next; it cannot be turned off",
+        ),
     ),
     flag(
         "max-bulk-soft-taint-time",
         Time,
-        NoEffect("there are no soft taints: clocks live in the pool's status"),
+        NoEffect(
+            "at most 10 nodes at once carry the taint headroom.dev/removal-candidate:PreferNoSchedule, those that go next; it cannot be turned off",
+        ),
     ),
     flag(
         "node-deletion-candidate-ttl",
@@ -356,7 +366,7 @@ pub(super) const FLAGS: &[Flag] = &[
         NoEffect("the client has no limit of its own: API Priority and Fairness decides"),
     ),
     flag("user-agent", Text, NoEffect("the client names itself headroom")),
-    flag("profiling", Switch, NoEffect("there is no profiling endpoint")),
+    flag("profiling", Switch, NoEffect("there is no profiling endpoint; the metrics show what a plan costs")),
     flag(
         "debugging-snapshot-enabled",
         Switch,
@@ -380,7 +390,11 @@ pub(super) const FLAGS: &[Flag] = &[
         Switch,
         NoEffect("every node is looked at in every plan"),
     ),
-    flag("feature-gates", Text, NoEffect("there are no feature gates")),
+    flag(
+        "feature-gates",
+        Text,
+        NoEffect("there are no feature gates: what a cluster has is seen in its objects"),
+    ),
     flag("leader-elect", Switch, LEASE),
     flag("leader-elect-lease-duration", Time, Elsewhere("headroom run --lease-seconds")),
     flag("leader-elect-renew-deadline", Time, LEASE),
@@ -420,8 +434,20 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("check-capacity-batch-processing", Switch, PROVISIONING),
     flag("check-capacity-provisioning-request-max-batch-size", Number, PROVISIONING),
     flag("check-capacity-provisioning-request-batch-timebox", Time, PROVISIONING),
-    flag("check-capacity-processor-instance", Text, PROVISIONING),
-    flag("enable-dynamic-resource-allocation", Switch, NoEffect("devices of ResourceClaims are not counted")),
+    flag(
+        "check-capacity-processor-instance",
+        Text,
+        Elsewhere(
+            "nodes.provisioningRequests.processorInstance, once Cluster Autoscaler no longer serves these requests",
+        ),
+    ),
+    flag(
+        "enable-dynamic-resource-allocation",
+        Switch,
+        NoEffect(
+            "devices of ResourceClaims always count, once the operator may read them (docs/devices.md); pools at zero declare theirs in template.devices",
+        ),
+    ),
     flag("enable-csi-node-aware-scheduling", Switch, NoEffect("attach limits of CSI drivers always count")),
     // Other clouds, and flags of earlier releases.
     flag("gce-concurrent-refreshes", Number, OTHER_CLOUD),

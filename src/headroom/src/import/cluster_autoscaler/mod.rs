@@ -3,7 +3,7 @@
 
 mod arguments;
 mod external;
-mod flags;
+pub(super) mod flags;
 mod groups;
 mod machines;
 mod pools;
@@ -14,6 +14,8 @@ mod tests;
 
 use super::Made;
 use super::input::{Kind, Source};
+use super::output::Draft;
+use arguments::CommandLine;
 use groups::Found;
 use pools::Wanted;
 use priorities::{CONFIG_MAP, Priorities};
@@ -23,6 +25,25 @@ pub const KINDS: &[Kind] = &[
     Kind { group: "apps", version: "v1", kind: "Deployment", plural: "deployments" },
     Kind { group: "", version: "v1", kind: "ConfigMap", plural: "configmaps" },
 ];
+
+/// The ConfigMap into which Cluster Autoscaler writes; `--status-config-map-name` gives it another name.
+const STATUS: &str = "cluster-autoscaler-status";
+
+/// True if it holds what Cluster Autoscaler has written, and no settings.
+fn is_status(line: &CommandLine, source: &Source) -> bool {
+    let name = line.last("status-config-map-name").unwrap_or(STATUS);
+    source.kind() == "ConfigMap" && source.object["metadata"]["name"] == name
+}
+
+/// A comment on the ConfigMap with its status.
+fn say_status(policy: &mut Draft, line: &CommandLine, sources: &[Source]) {
+    if let Some(status) = sources.iter().find(|source| is_status(line, source)) {
+        policy.say(format!(
+            "{}: not settings: status is in the NodePools and the ClusterScalingPolicy; delete it once Cluster Autoscaler is gone.",
+            status.title()
+        ));
+    }
+}
 
 /// What the behaviour of both differs in without any flag.
 const DEFAULTS: &[(&str, &str)] = &[
@@ -64,25 +85,30 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
     }
     let mut left_out = Vec::new();
     if cloud == machines::WORD {
-        let settings = settings::read(&line, &mut left_out);
+        let mut settings = settings::read(&line, &mut left_out);
+        say_status(&mut settings.policy, &line, sources);
         let pools = machines::pools(&line, sources, &settings)?;
         let mut made = Made { drafts: vec![settings.policy], left_out };
         super::say_passed_over(&mut made, sources, |source| {
-            source == deployment || machines::is_group(source)
+            source == deployment || machines::is_group(source) || is_status(&line, source)
         });
         made.drafts.extend(pools);
         return Ok(made);
     }
     if cloud == external::WORD {
         let mut settings = settings::read(&line, &mut left_out);
+        say_status(&mut settings.policy, &line, sources);
         let pool = external::pool(&line, sources, &mut settings)?;
         let mut made = Made { drafts: vec![settings.policy, pool], left_out };
-        let is_used = |source: &Source| source == deployment || external::is_config(&line, sources, source);
+        let is_used = |source: &Source| {
+            source == deployment || external::is_config(&line, sources, source) || is_status(&line, source)
+        };
         super::say_passed_over(&mut made, sources, is_used);
         return Ok(made);
     }
     let wanted = Wanted::read(&line, &mut left_out);
     let mut settings = settings::read(&line, &mut left_out);
+    say_status(&mut settings.policy, &line, sources);
     for (flag, words) in DEFAULTS.iter().filter(|(flag, _)| line.last(flag).is_none()) {
         settings
             .policy
@@ -113,6 +139,9 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
         )),
         _ => {}
     }
+    for comment in ranks.into_iter().flat_map(priorities::strangers) {
+        settings.policy.say(comment);
+    }
     let priorities = ranks
         .and_then(|ranks| Priorities::read(ranks).map_err(|error| left_out.push(format!("{error:#}"))).ok());
     let pools = pools::make(&mut settings, &wanted, found.as_deref(), priorities.as_ref(), region);
@@ -123,6 +152,7 @@ pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>
         source == deployment
             || source.object["AutoScalingGroups"].is_array()
             || source.object["metadata"]["name"] == CONFIG_MAP
+            || is_status(&line, source)
     };
     let mut made = Made { drafts: vec![settings.policy], left_out };
     super::say_passed_over(&mut made, sources, is_used);

@@ -14,6 +14,24 @@ const KEY: &str = "priorities";
 /// The largest rank of a pool.
 const PRIORITY_MAX: i64 = 1_000_000;
 
+/// Keys of the ConfigMap that mean nothing to Cluster Autoscaler.
+#[must_use]
+pub(super) fn strangers(source: &Source) -> Vec<String> {
+    let parts = [("data", &source.object["data"]), ("binaryData", &source.object["binaryData"])];
+    let keys = parts.into_iter().flat_map(|(part, keys)| {
+        let keys = keys.as_object().into_iter().flatten();
+        keys.filter(move |(key, _)| part != "data" || key.as_str() != KEY)
+            .map(move |(key, _)| format!("{part}.{key}"))
+    });
+    keys.map(|key| {
+        format!(
+            "{}: {key}: UNKNOWN key: its ranks are under data.{KEY}. Nothing was made of it.",
+            source.title()
+        )
+    })
+    .collect()
+}
+
 /// Ranks, each with its regexes, as written.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Priorities(BTreeMap<i64, Vec<(String, Option<Regex>)>>);

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use super::input::Source;
-use super::karpenter::{text, texts};
-use super::output::Draft;
+use super::{text, texts};
+use crate::import::input::Source;
+use crate::import::output::Draft;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 /// Ids of zones, which AWS gives other names in each account.
@@ -17,6 +17,13 @@ const MARKET: &str = "karpenter.sh/capacity-type";
 pub(super) fn all(pool: &Source) -> Vec<Value> {
     let list = pool.object.pointer("/spec/template/spec/requirements").and_then(Value::as_array);
     list.cloned().unwrap_or_default()
+}
+
+/// The only value that the requirements leave for a key, if there is one.
+pub(super) fn only_value(pool: &Source, key: &str) -> Option<String> {
+    let Allowed { values, without, .. } = Allowed::of(pool, key);
+    let mut left = values?.into_iter().filter(|value| !without.contains(value));
+    left.next().filter(|_| left.next().is_none())
 }
 
 /// `key operator values`, for comments.
@@ -155,12 +162,6 @@ pub(super) fn say_markets(draft: &mut Draft, markets: &Markets) {
 /// Comments on a requirement, and a label in `labels` where Karpenter labels its nodes by it.
 pub(super) fn convert(draft: &mut Draft, requirement: &Value, labels: &mut Map<String, Value>) {
     let (key, operator) = (text(&requirement["key"]), text(&requirement["operator"]));
-    super::say_unknown(
-        draft,
-        &format!("requirement {key}: "),
-        requirement,
-        &["key", "operator", "values", "minValues"],
-    );
     if let Some(least) = requirement["minValues"].as_i64() {
         draft.say(format!(
             "requirement {key} minValues {least}: no counterpart: let the types of the group have at least so many values of it."
@@ -176,6 +177,9 @@ pub(super) fn convert(draft: &mut Draft, requirement: &Value, labels: &mut Map<S
             "the types of the group: list them as overrides of its mixed instances policy"
         }
         "kubernetes.io/arch" | "kubernetes.io/os" => "the image and the types of the group",
+        _ if key.starts_with("karpenter.kwok.sh/") => {
+            "a pool has one machine, template.capacity: make a pool for each that you want"
+        }
         _ if key.starts_with("karpenter.k8s.aws/") => {
             "choose types for the group that meet it, or describe them in its InstanceRequirements"
         }
