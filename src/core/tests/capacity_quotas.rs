@@ -14,6 +14,7 @@ use headroom_core::testing::{NOW, NodeBuilder, WorldBuilder, config, node, pod, 
 use headroom_core::time::UnixTime;
 use headroom_core::world::capacity_quota::{CapacityQuota, PRICE};
 use headroom_core::world::node::{POOL_LABEL, Readiness};
+use headroom_core::world::provider::FailureClass;
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
 use proptest::prelude::*;
@@ -74,6 +75,35 @@ fn competing_pools_buy_no_more_gpus_than_the_quota_leaves_and_the_refusal_names_
     let raised =
         |plan: &Plan| plan.next_history.pools.values().map(|memory| memory.intents.len()).sum::<usize>();
     assert_eq!(raised(&again), raised(&first));
+}
+
+#[test]
+fn what_a_cloud_has_refused_or_was_late_with_counts_until_it_is_taken_back() {
+    let world = |asked| {
+        trainers(9).group("a", "a-1", "z1", asked).delta(applied(quota("gpus", &[], &[(GPU, 16)]))).build()
+    };
+    let pools = gpu_pools();
+    let only_a = Config { pools: pools.pools[..1].to_vec(), ..pools.clone() };
+    let first = plan_fresh(&world(0), &only_a);
+    assert_eq!(bought(&first), 4);
+    let increases = first.steps.iter().filter_map(|step| match step {
+        Step::Increase { pool, intent, .. } => Some(Outcome {
+            pool: pool.clone(),
+            intent: intent.clone(),
+            result: StepResult::IncreaseFailed {
+                class: FailureClass::OutOfCapacity,
+                message: "none left".into(),
+                created: 0,
+            },
+        }),
+        _ => None,
+    });
+    let (failed, mut history) = (increases.collect::<Vec<Outcome>>(), first.next_history.clone());
+    absorb(&mut history, &failed, &pools, NOW);
+    let soon = UnixTime(NOW.0 + 1);
+    assert_eq!(bought(&plan(&world(4), &history, &pools, soon)), 0, "the cloud may still bring all four");
+    history.pools.get_mut("a").expect("it bought").intents.clear();
+    check(&plan(&world(0), &history, &pools, soon), &[("b", "b-1", 0, 4)]);
 }
 
 #[test]

@@ -44,10 +44,11 @@ fn price(ctx: &Context<'_>, pool: &str) -> Option<i64> {
     ctx.config.pool(pool)?.price_per_hour_micro
 }
 
-/// Nodes of a group on their way, with those that this plan has bought.
+/// Nodes of a group that its cloud has or is asked for besides the registered ones, with those that this plan has bought. What
+/// is not expected any more may come until it is taken back.
 fn coming(ctx: &Context<'_>, (pool, group): &GroupKey) -> u32 {
     let counts = ctx.cluster.pools.get(pool).and_then(|state| state.groups.get(group));
-    counts.map_or(0, |counts| counts.upcoming).saturating_add(ctx.purchased_of(pool, group))
+    counts.map_or(0, |counts| counts.not_registered).saturating_add(ctx.purchased_of(pool, group))
 }
 
 fn room(ctx: &Context<'_>, quota: &QuotaUse<'_>, key: &GroupKey) -> Option<Room> {

@@ -118,6 +118,8 @@ pub struct GroupCounts<'w> {
     pub long_unregistered: Vec<Arc<str>>,
     /// Nodes that will come: asked for or running, but not in the world yet.
     pub upcoming: u32,
+    /// Machines that the cloud has or is asked for and that are not in the world, including those nobody waits for any more.
+    pub not_registered: u32,
     /// The target as far as we know: the provider's, or the one that an open increase will make of it.
     pub target: u32,
     /// True if a failure holds the group back, and until when.
@@ -581,6 +583,9 @@ fn count_instances(
             Some(_) => missing.min(memory.map_or(0, |memory| being_asked_for(memory, id))),
         };
         group.upcoming = seen.unregistered.saturating_add(expected);
+        let late = u32::try_from(group.long_unregistered.len()).unwrap_or(u32::MAX);
+        let machines = seen.unregistered.saturating_add(late).saturating_add(seen.going);
+        group.not_registered = machines.saturating_add(missing);
     }
 }
 
