@@ -40,6 +40,9 @@ pub struct ProvisioningRequest {
     pub key: ObjectKey,
     /// Unique id.
     pub uid: Arc<str>,
+    /// Version of the object as it was seen last. A write of its status names it, so that no stale view takes an answer back.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub resource_version: Arc<str>,
     /// Number of edits of its spec.
     pub generation: i64,
     /// `metadata.creationTimestamp`.

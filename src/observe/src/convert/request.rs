@@ -29,6 +29,7 @@ pub fn request<const BETA: bool>(
     let mut request = ProvisioningRequest {
         key: key_of(meta, decoder)?,
         uid: uid_of(meta),
+        resource_version: meta.resource_version.as_deref().unwrap_or_default().into(),
         generation: meta.generation.unwrap_or(0),
         created_at: instant(meta.creation_timestamp.as_ref()),
         deleting: meta.deletion_timestamp.is_some(),

@@ -385,7 +385,7 @@ impl Metrics {
     pub fn status_written(&self, result: Result<(), &WriteError>) {
         let result = match result {
             Ok(()) => "written",
-            Err(WriteError::Conflict) => "conflict",
+            Err(WriteError::Conflict | WriteError::Owned) => "conflict",
             Err(WriteError::Gone) => "gone",
             Err(WriteError::Invalid(_)) => "invalid",
             Err(WriteError::Forbidden(_)) => "forbidden",

@@ -29,6 +29,9 @@ pub const FIELD_MANAGER: &str = "headroom";
 const REPORTING_CONTROLLER: &str = "headroom.dev/headroom";
 /// Namespace of events about cluster-scoped objects. Source: client-go, which does the same.
 const CLUSTER_EVENTS_NAMESPACE: &str = "default";
+/// The cause that the API server names where an apply meets fields of another manager. Source: apimachinery,
+/// CauseTypeFieldManagerConflict.
+const FIELD_MANAGER_CONFLICT: &str = "FieldManagerConflict";
 
 /// Reason why something was not written or read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -36,6 +39,9 @@ pub enum WriteError {
     /// The object has changed since the version named: read it again and plan again.
     #[error("failed to write: the object has changed since it was read")]
     Conflict,
+    /// Another controller has written other values into the same fields: nothing was applied.
+    #[error("failed to write: another controller writes these fields")]
+    Owned,
     /// The object is gone.
     #[error("failed to write: the object is gone")]
     Gone,
@@ -53,7 +59,11 @@ pub enum WriteError {
 impl From<kube::Error> for WriteError {
     fn from(error: kube::Error) -> Self {
         match error {
-            kube::Error::Api(status) if status.code == 409 => Self::Conflict,
+            kube::Error::Api(status) if status.code == 409 => {
+                let mut causes = status.details.iter().flat_map(|details| &details.causes);
+                let is_owned = causes.any(|cause| cause.reason == FIELD_MANAGER_CONFLICT);
+                if is_owned { Self::Owned } else { Self::Conflict }
+            }
             kube::Error::Api(status) if status.code == 404 => Self::Gone,
             kube::Error::Api(status) if status.code == 403 => Self::Forbidden(status.message),
             kube::Error::Api(status) if status.code == 422 => Self::Invalid(status.message),
@@ -102,11 +112,11 @@ pub trait StatusSink: Send + Sync {
         status: Option<&'a BufferStatus>,
     ) -> BoxFuture<'a, Result<(), WriteError>>;
 
-    /// Applies the status of a ProvisioningRequest, or with `None` gives up what was applied before.
+    /// Applies the status of a ProvisioningRequest to the version named, or with `None` gives up what was applied before.
     fn write_request<'a>(
         &'a self,
         key: &'a ObjectKey,
-        status: Option<&'a RequestStatus>,
+        status: Option<(&'a str, &'a RequestStatus)>,
     ) -> BoxFuture<'a, Result<(), WriteError>>;
 
     /// Applies the status of a CapacityQuota, or with `None` gives up what was applied before.
@@ -198,7 +208,7 @@ impl StatusSink for KubeSink {
     fn write_request<'a>(
         &'a self,
         key: &'a ObjectKey,
-        status: Option<&'a RequestStatus>,
+        status: Option<(&'a str, &'a RequestStatus)>,
     ) -> BoxFuture<'a, Result<(), WriteError>> {
         write_requests::apply_status(&self.client, key, status).boxed()
     }
@@ -462,10 +472,22 @@ mod tests {
 
     #[tokio::test]
     async fn what_another_manager_has_written_to_a_buffer_is_a_conflict() {
-        let (sink, calls) = sink(409, failure(409, "Conflict"));
+        let mut owned = failure(409, "Conflict");
+        owned["details"] =
+            json!({"causes": [{"reason": "FieldManagerConflict", "field": ".status.replicas"}]});
+        let (sink, calls) = sink(409, owned);
         let answer = sink.write_buffer(&ObjectKey::new("shop", "web"), Some(&BufferStatus::default())).await;
-        assert_eq!(answer, Err(WriteError::Conflict));
+        assert_eq!(answer, Err(WriteError::Owned));
         assert_eq!(calls.lock().expect("no test panics in it").len(), 1);
+    }
+
+    #[tokio::test]
+    async fn an_answer_to_a_request_names_the_version_it_was_made_from() {
+        let (sink, calls) = sink(409, failure(409, "Conflict"));
+        let key = ObjectKey::new("research", "train");
+        let answer = sink.write_request(&key, Some(("7", &RequestStatus::default()))).await;
+        assert_eq!(answer, Err(WriteError::Conflict), "no other controller: the view is behind");
+        assert_eq!(calls.lock().expect("no test panics in it")[0].1["metadata"]["resourceVersion"], "7");
     }
 
     fn event() -> EventNote {

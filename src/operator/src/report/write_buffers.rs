@@ -7,7 +7,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::write::WriteError;
-use super::write_foreign::{self, ForeignKind};
+use super::write_foreign::{self, ForeignKind, ForeignObject};
 
 const BUFFERS: ForeignKind = ForeignKind { group: GROUP, kind: KIND, plural: PLURAL, versions: &VERSIONS };
 
@@ -18,7 +18,8 @@ pub(super) async fn apply_status(
     status: Option<&BufferStatus>,
 ) -> Result<(), WriteError> {
     let status = status.map(wire).transpose()?;
-    write_foreign::apply_status(client, &BUFFERS, key, status.as_ref()).await
+    let object = ForeignObject { kind: &BUFFERS, key, version: None };
+    write_foreign::apply_status(client, &object, status.as_ref()).await
 }
 
 /// The status as it is on the wire.

@@ -25,20 +25,29 @@ pub(super) struct ForeignKind {
     pub(super) versions: &'static [&'static str],
 }
 
-/// Writes the status of an object, or with `None` gives up what this operator has written there. A key without a namespace
-/// is that of an object of the whole cluster.
+/// An object of such a kind.
+pub(super) struct ForeignObject<'a> {
+    /// Its kind.
+    pub(super) kind: &'a ForeignKind,
+    /// Its key; without a namespace for an object of the whole cluster.
+    pub(super) key: &'a ObjectKey,
+    /// The version that is written to; any if `None`.
+    pub(super) version: Option<&'a str>,
+}
+
+/// Writes the status of an object, or with `None` gives up what this operator has written there.
 ///
 /// # Errors
-/// [`WriteError::Conflict`] where another manager has written other values: nothing is written then.
+/// [`WriteError::Owned`] where another manager has written other values, [`WriteError::Conflict`] where the object has another
+/// version: nothing is written then.
 pub(super) async fn apply_status(
     client: &Client,
-    kind: &ForeignKind,
-    key: &ObjectKey,
+    object: &ForeignObject<'_>,
     status: Option<&Value>,
 ) -> Result<(), WriteError> {
     let mut answer = Err(WriteError::Gone);
-    for version in kind.versions {
-        answer = apply_as(client, kind, version, key, status).await;
+    for version in object.kind.versions {
+        answer = apply_as(client, object, version, status).await;
         if answer != Err(WriteError::Gone) {
             break;
         }
@@ -49,11 +58,11 @@ pub(super) async fn apply_status(
 #[allow(clippy::disallowed_methods, reason = "this is the writer")]
 async fn apply_as(
     client: &Client,
-    kind: &ForeignKind,
+    object: &ForeignObject<'_>,
     version: &str,
-    key: &ObjectKey,
     status: Option<&Value>,
 ) -> Result<(), WriteError> {
+    let ForeignObject { kind, key, version: written_to } = object;
     let resource = ApiResource {
         group: kind.group.to_owned(),
         version: version.to_owned(),
@@ -65,6 +74,9 @@ async fn apply_as(
         "metadata": {"name": &*key.name}});
     if !key.namespace.is_empty() {
         body["metadata"]["namespace"] = Value::from(&*key.namespace);
+    }
+    if let Some(written_to) = written_to.filter(|version| !version.is_empty()) {
+        body["metadata"]["resourceVersion"] = Value::from(written_to);
     }
     if let Some(status) = status {
         body["status"] = status.clone();

@@ -7,18 +7,20 @@ use kube::Client;
 use serde_json::Value;
 
 use super::write::WriteError;
-use super::write_foreign::{self, ForeignKind};
+use super::write_foreign::{self, ForeignKind, ForeignObject};
 
 const REQUESTS: ForeignKind = ForeignKind { group: GROUP, kind: KIND, plural: PLURAL, versions: &VERSIONS };
 
-/// As [`write_foreign::apply_status`], of a request.
+/// As [`write_foreign::apply_status`], of a request in the version named. Answers are final: one that was made from an older
+/// version is refused by the API server.
 pub(super) async fn apply_status(
     client: &Client,
     key: &ObjectKey,
-    status: Option<&RequestStatus>,
+    status: Option<(&str, &RequestStatus)>,
 ) -> Result<(), WriteError> {
-    let status = status.map(wire).transpose()?;
-    write_foreign::apply_status(client, &REQUESTS, key, status.as_ref()).await
+    let object = ForeignObject { kind: &REQUESTS, key, version: status.map(|(version, _)| version) };
+    let status = status.map(|(_, status)| wire(status)).transpose()?;
+    write_foreign::apply_status(client, &object, status.as_ref()).await
 }
 
 /// The status as it is on the wire.

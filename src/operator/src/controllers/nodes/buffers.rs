@@ -102,7 +102,7 @@ impl NodeLoop {
             self.ports.metrics.status_written(answer.as_ref().copied());
             match answer {
                 Ok(()) | Err(WriteError::Gone) => {}
-                Err(WriteError::Conflict) => self.yield_buffer(&key).await,
+                Err(WriteError::Owned) => self.yield_buffer(&key).await,
                 Err(error) => info!(buffer = %key, %error, "status of the buffer not written; tried again"),
             }
             self.buffer_writes.written_at.insert(key, clock);

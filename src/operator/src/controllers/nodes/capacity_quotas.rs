@@ -80,7 +80,7 @@ impl NodeLoop {
             self.ports.metrics.status_written(answer.as_ref().copied());
             match answer {
                 Ok(()) | Err(WriteError::Gone) => {}
-                Err(WriteError::Conflict) => self.yield_capacity_quota(&name).await,
+                Err(WriteError::Owned) => self.yield_capacity_quota(&name).await,
                 Err(error) => info!(quota = %name, %error, "status of the quota not written; tried again"),
             }
             self.quota_writes.written_at.insert(name, clock);

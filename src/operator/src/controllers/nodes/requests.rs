@@ -18,17 +18,22 @@ use tracing::{info, warn};
 use super::NodeLoop;
 use crate::report::WriteError;
 
-/// Least time between two writes of messages to one request. Answers are written at once.
+/// Least time between two writes of messages to one request, and between two writes that are made from one version of it.
+/// Answers are written at once.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);
 /// Most requests that one turn writes; the others come a moment later.
 const WRITES_MAX: usize = 50;
 /// Time until the requests come that one turn did not get to.
 const NEXT_BATCH: Duration = Duration::from_secs(1);
 
+/// A write: the request, its version as it was seen, and the status that it is to have.
+type Write = (ObjectKey, Arc<str>, RequestStatus);
+
 /// State of the writes to requests.
 #[derive(Default)]
 pub(super) struct RequestWrites {
-    written_at: BTreeMap<ObjectKey, Instant>,
+    /// The last write to each request, and the version that it was made from.
+    written: BTreeMap<ObjectKey, (Instant, Arc<str>)>,
     /// Requests that another controller writes, with the uid as of when it was seen.
     of_others: BTreeMap<ObjectKey, Arc<str>>,
 }
@@ -36,7 +41,7 @@ pub(super) struct RequestWrites {
 impl RequestWrites {
     /// Forgets requests that are gone, and those that were made anew.
     fn tidy(&mut self, requests: &BTreeMap<ObjectKey, ProvisioningRequest>) {
-        self.written_at.retain(|key, _| requests.contains_key(key));
+        self.written.retain(|key, _| requests.contains_key(key));
         self.of_others.retain(|key, uid| requests.get(key).is_some_and(|request| request.uid == *uid));
     }
 
@@ -64,16 +69,19 @@ impl NodeLoop {
             return None;
         }
         let clock = self.ports.host.monotonic();
-        let (mut writes, mut due): (Vec<(ObjectKey, RequestStatus)>, Option<Instant>) = (Vec::new(), None);
+        let (mut writes, mut due): (Vec<Write>, Option<Instant>) = (Vec::new(), None);
         for verdict in &plan.reasons.requests {
             let key = ObjectKey::new(verdict.namespace.clone(), &*verdict.name);
             let Some(request) = self.world.requests().objects.get(&key) else { continue };
             let wanted = status::status(verdict, request, now);
             let Some(news) = news(&request.status, &wanted) else { continue };
-            let written_at = self.request_writes.written_at.get(&key);
-            let not_before = written_at.filter(|_| news == News::Words).map_or(clock, |at| *at + WRITE_PAUSE);
+            let version = request.resource_version.clone();
+            // Until the watch has brought what was written, another write would be refused.
+            let waits = |(_, from): &&(Instant, Arc<str>)| news == News::Words || *from == version;
+            let written = self.request_writes.written.get(&key);
+            let not_before = written.filter(waits).map_or(clock, |(at, _)| *at + WRITE_PAUSE);
             if not_before <= clock && writes.len() < WRITES_MAX {
-                writes.push((key, wanted));
+                writes.push((key, version, wanted));
             } else {
                 let at = not_before.max(clock + NEXT_BATCH);
                 due = Some(due.map_or(at, |due| due.min(at)));
@@ -87,18 +95,20 @@ impl NodeLoop {
         Some(due.map_or(clock + WRITE_PAUSE, |due| due.min(clock + WRITE_PAUSE)))
     }
 
-    async fn write_requests(&mut self, writes: Vec<(ObjectKey, RequestStatus)>, clock: Instant) {
+    async fn write_requests(&mut self, writes: Vec<Write>, clock: Instant) {
         let sink = &self.ports.sink;
-        let calls = writes.iter().map(|(key, status)| sink.write_request(key, Some(status)));
+        let calls =
+            writes.iter().map(|(key, version, status)| sink.write_request(key, Some((version, status))));
         let answers = join_all(calls).await;
-        for ((key, _), answer) in writes.into_iter().zip(answers) {
+        for ((key, version, _), answer) in writes.into_iter().zip(answers) {
             self.ports.metrics.status_written(answer.as_ref().copied());
             match answer {
-                Ok(()) | Err(WriteError::Gone) => {}
-                Err(WriteError::Conflict) => self.yield_request(&key).await,
+                // What has changed meanwhile the watch brings.
+                Ok(()) | Err(WriteError::Gone | WriteError::Conflict) => {}
+                Err(WriteError::Owned) => self.yield_request(&key).await,
                 Err(error) => info!(request = %key, %error, "status of the request not written; tried again"),
             }
-            self.request_writes.written_at.insert(key, clock);
+            self.request_writes.written.insert(key, (clock, version));
         }
     }
 

@@ -230,7 +230,7 @@ impl Dependencies {
                 Err(error) => debug!(workload = %workload.key, %error, "policy not read"),
             },
             WriteError::Gone => {}
-            WriteError::Invalid(_) | WriteError::Forbidden(_) | WriteError::Failed(_) => {
+            WriteError::Owned | WriteError::Invalid(_) | WriteError::Forbidden(_) | WriteError::Failed(_) => {
                 warn!(workload = %workload.key, %error, "status not written");
             }
         }
