@@ -231,6 +231,22 @@ fn nodes_that_do_not_get_ready_stop_the_rotation_until_the_template_changes() {
 }
 
 #[test]
+fn a_template_of_which_no_node_starts_costs_one_node_and_then_nothing_until_the_next_day() {
+    let old = || cluster([member("o1", OLD), member("o2", OLD), member("o3", OLD)]);
+    let (config, mut history) = (settings(), bought(old(), &settings()));
+    let bad = || old().node(fresh("b1").unready_for(30)).group("a", "a-1", "z1", 4).build();
+    let mut most = 0;
+    for at in (0..24 * HOUR).step_by(600) {
+        let plan = plan(&asked_at(bad(), later(at)), &history, &config, later(at));
+        most = most.max(increases(&plan).iter().map(|(_, _, to)| *to).max().unwrap_or(0));
+        assert!(marked(&plan).iter().all(|node| node == "b1"), "at {at}");
+        history = plan.next_history;
+    }
+    assert!(most <= 4, "{most}");
+    assert!(history.pools["a"].rotation_stop.is_some());
+}
+
+#[test]
 fn nothing_is_bought_where_the_pods_fit_on_nodes_that_are_not_outdated() {
     let spare = || fresh("spare").age(HOUR);
     let world = || cluster([member("o1", OLD)]).node(spare()).group("a", "a-1", "z1", 2);
