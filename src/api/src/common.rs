@@ -123,6 +123,8 @@ pub enum BudgetReason {
     Expired,
     /// A condition has reported an error for too long (`repair`).
     Unhealthy,
+    /// Its pods fit a pool that `nodes.expanders` prefer (`rotation.preferredPool: Replace`).
+    NotPreferred,
     /// The cloud is about to take it, by a taint or a notice. Only budgets that name this reason hold it back.
     Interrupted,
     /// A person asked with the annotation `headroom.dev/remove: requested`.
@@ -144,7 +146,7 @@ pub struct NodeBudget {
 
     /// The kinds of removal that this budget counts and holds back. Default: all of them but `Interrupted`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8))]
+    #[schemars(length(max = 9))]
     #[x_kube(validation = Rule::new("self.all(r, self.exists_one(o, o == r))")
         .message("budgets[].reasons must not repeat a reason: remove the second one"))]
     pub reasons: Vec<BudgetReason>,

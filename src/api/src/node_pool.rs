@@ -713,8 +713,8 @@ pub enum DriftPolicy {
 /// Nodes of a pool that are replaced because they are outdated.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.maxAge) || has(self.drift)")
-    .message("rotation must set maxAge or drift: without them no node is outdated"))]
+#[x_kube(validation = Rule::new("has(self.maxAge) || has(self.drift) || has(self.preferredPool)")
+    .message("rotation must set maxAge, drift or preferredPool: without them no node is replaced"))]
 pub struct Rotation {
     /// Age from which a node is replaced, less or more by up to 10 %: the part follows from its name, so that nodes made
     /// together do not leave together. Budgets know such removals as `Expired`. Default: nodes are never too old. At least
@@ -731,6 +731,25 @@ pub struct Rotation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "DriftPolicy")]
     pub drift: Option<DriftPolicy>,
+
+    /// Policy for a node whose pods fit a pool that `nodes.expanders` of the ClusterScalingPolicy prefer to this one: by
+    /// `priority`, or by `price`, where the chain begins with `Priority` or `Price`. Such nodes are there after a shortage of
+    /// the preferred pool. `Ignore`: it stays. `Replace`: it is replaced once the preferred pool has been quiet for as long
+    /// again as its last backoff. The node and each pod on it that must move have to be 1 hour old. Budgets know its removal
+    /// as `NotPreferred`. Default: `Ignore`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PreferredPoolPolicy")]
+    pub preferred_pool: Option<PreferredPoolPolicy>,
+}
+
+/// Policy for nodes whose pods fit a pool that is preferred to theirs.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PreferredPoolPolicy {
+    /// They stay.
+    #[default]
+    Ignore,
+    /// They are replaced.
+    Replace,
 }
 
 /// A condition that calls for the replacement of a node.

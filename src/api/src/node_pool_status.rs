@@ -460,7 +460,7 @@ pub struct ReplacementStatus {
     #[schemars(length(max = 64))]
     pub intent: String,
 
-    /// Reason: `CheaperNodes`, or `OutdatedNodes`. Absent: `CheaperNodes`.
+    /// Reason: `CheaperNodes`, `OutdatedNodes` or `PreferredNodes`. Absent: `CheaperNodes`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub reason: Option<String>,

@@ -297,6 +297,7 @@ fn all_if_empty(reasons: &[BudgetReason]) -> Vec<BudgetReason> {
         BudgetReason::Drifted,
         BudgetReason::Expired,
         BudgetReason::Unhealthy,
+        BudgetReason::NotPreferred,
         BudgetReason::RemovalRequested,
     ];
     let mut reasons = if reasons.is_empty() { all.to_vec() } else { reasons.to_vec() };

@@ -88,12 +88,12 @@ pub struct Replacement {
     /// The increase that bought: an intent of the pool that remembers this, or one that has ended. The number of none where
     /// nothing had to be bought.
     pub intent: IntentId,
-    /// Reason: `CheaperNodes`, or `OutdatedNodes`.
+    /// Reason: `CheaperNodes`, `OutdatedNodes` or `PreferredNodes`.
     #[serde(default = "cheaper")]
     pub reason: Reason,
     /// The group that grew.
     pub group: Arc<str>,
-    /// Number of nodes that were bought; 0 only in place of outdated ones whose pods fit elsewhere.
+    /// Number of nodes that were bought; 0 only where pods fit elsewhere, and never for `CheaperNodes`.
     pub bought_count: u32,
     /// The nodes that leave, by pool; at most [`REPLACED_MAX`].
     pub nodes: Vec<Replaced>,
@@ -406,6 +406,14 @@ pub struct Considered {
     pub reason: Reason,
     /// The values.
     pub message: Arc<str>,
+}
+
+impl Replacement {
+    /// True if it replaces nodes for what they are, and not to save costs.
+    #[must_use]
+    pub fn rotates(&self) -> bool {
+        matches!(self.reason, Reason::OutdatedNodes | Reason::PreferredNodes)
+    }
 }
 
 impl PoolHistory {

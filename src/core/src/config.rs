@@ -153,12 +153,19 @@ pub struct Rotation {
     pub max_age: Option<Seconds>,
     /// True if nodes are replaced that something else made than what makes nodes now. Default false.
     pub replace_drifted: bool,
+    /// True if nodes are replaced whose pods fit a pool that the expanders prefer. Default false.
+    #[serde(skip_serializing_if = "is_false")]
+    pub prefer_other_pool: bool,
     /// Fingerprint of what the pool makes nodes of, where it makes them itself; `None` where the provider gives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<Arc<str>>,
     /// Conditions that call for a node's replacement. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub repair: Vec<RepairRule>,
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 /// A condition that calls for a node's replacement.
@@ -173,18 +180,19 @@ pub struct RepairRule {
 }
 
 impl Rotation {
-    /// True if any node may become outdated, or be repaired.
+    /// True if any node may become outdated, be repaired, or give way to a preferred pool.
     #[must_use]
     pub fn is_on(&self) -> bool {
-        self.max_age.is_some() || self.replace_drifted || !self.repair.is_empty()
+        self.max_age.is_some() || self.replace_drifted || self.prefer_other_pool || !self.repair.is_empty()
     }
 
-    /// True if a removal for this reason, of an outdated node, still follows from the settings.
+    /// True if a removal for this reason, of a node that was replaced for what it is, still follows from the settings.
     #[must_use]
     pub fn wants(&self, reason: Reason) -> bool {
         match reason {
             Reason::Unhealthy => !self.repair.is_empty(),
             Reason::Drifted => self.replace_drifted,
+            Reason::NotPreferred => self.prefer_other_pool,
             Reason::Expired => self.max_age.is_some(),
             _ => true,
         }

@@ -36,6 +36,7 @@ mod packed;
 mod packing;
 mod placements;
 mod places;
+mod preferred_pool;
 mod properties;
 mod protection;
 mod purchases;

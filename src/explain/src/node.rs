@@ -207,6 +207,7 @@ fn stays(
         | Reason::Drifted
         | Reason::Expired
         | Reason::Unhealthy
+        | Reason::NotPreferred
         | Reason::Interrupted
         | Reason::Unready
         | Reason::RemovalRequested => {
@@ -311,6 +312,10 @@ fn when(
         Reason::NoRoomToRotate => explanation.next.push(format!(
             "pool {}: raise maxNodes above {}, so that a replacement can be bought first",
             pool.name, pool.max_nodes
+        )),
+        Reason::AwaitsPreferredPool => explanation.next.push(format!(
+            "{} must have room for a node, and be quiet after its last failure for as long again as it was held back",
+            verdict.object.as_deref().unwrap_or("the preferred pool")
         )),
         Reason::RotationStopped => {
             let stop = memory.rotation_stop.as_ref();

@@ -39,6 +39,8 @@ reasons! {
     CheaperNodes,
     /// Nodes of this pool take over from outdated ones, which leave when these are ready.
     OutdatedNodes,
+    /// Nodes of this pool take over from those of a pool that was the second choice, which leave when these are ready.
+    PreferredNodes,
 
     // === why a pool does not help a pod ===
     /// A new node of the pool would be too small, or what its DaemonSets leave is.
@@ -247,6 +249,8 @@ reasons! {
     Expired,
     /// A condition of the node has said for too long that something is wrong (spec.repair).
     Unhealthy,
+    /// A pool that nodes.expanders prefer to the node's pool has room for its pods again (rotation.preferredPool: Replace).
+    NotPreferred,
     /// The cloud is about to take the node: a taint or a notice of the cloud says so.
     Interrupted,
     /// The node has been unready for too long.
@@ -323,12 +327,14 @@ reasons! {
     PlannedFor,
     /// The node's pods could take the room of a ready node that other pods are waiting for.
     PromisedRoom,
-    /// The node or a pod on it is younger than scaleDown.consolidateAfter.
+    /// The node or a pod on it is younger than scaleDown.consolidateAfter, or than the hour that rotation.preferredPool waits.
     RecentlyDisrupted,
     /// Nodes that take over are on their way; the node leaves when they are ready.
     AwaitingReplacement,
     /// The node is outdated, and its turn to be replaced has not come.
     AwaitsRotation,
+    /// The node's pods fit a pool that nodes.expanders prefer: it cannot be bought now, failed a short time ago, or the node's turn has not come.
+    AwaitsPreferredPool,
     /// The node is outdated, and the pool is at maxNodes: no other can be bought before it leaves.
     NoRoomToRotate,
     /// Nodes bought in place of outdated ones did not get ready: the pool replaces no more for a day, or until its template changes.

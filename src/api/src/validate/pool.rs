@@ -8,7 +8,7 @@ use super::provider::{ValidatedProvider, ValidatedTemplate, read_provider, read_
 use super::{Checker, FieldError, MAX_NODES, ValidatedBudget, ValidatedLimits};
 use crate::node_pool::{
     Backoff, ConditionWord, Drain, DriftPolicy, GroupScaling, MAX_POOL_NAME_LENGTH, Mode, NodePool,
-    NodePoolSpec, RepairRule, Rotation, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
+    NodePoolSpec, PreferredPoolPolicy, RepairRule, Rotation, ScaleDown, ScaleDownPolicy, ScaleUp, Schedule,
 };
 
 /// A pool whose every field can be used.
@@ -112,6 +112,8 @@ pub struct ValidatedRotation {
     pub max_age: Option<Duration>,
     /// Policy for drifted nodes.
     pub drift: DriftPolicy,
+    /// Policy for nodes whose pods fit a pool that is preferred.
+    pub preferred_pool: PreferredPoolPolicy,
 }
 
 /// A condition that calls for the replacement of a node.
@@ -288,7 +290,9 @@ fn read_rotation(
     rotation: Option<&Rotation>,
     scaling: GroupScaling,
 ) -> ValidatedRotation {
-    let Some(Rotation { max_age, drift }) = rotation else { return ValidatedRotation::default() };
+    let Some(Rotation { max_age, drift, preferred_pool }) = rotation else {
+        return ValidatedRotation::default();
+    };
     check.require(
         scaling == GroupScaling::PerNode,
         "spec.groupScaling",
@@ -296,9 +300,9 @@ fn read_rotation(
         "remove one of the two",
     );
     check.require(
-        max_age.is_some() || drift.is_some(),
+        max_age.is_some() || drift.is_some() || preferred_pool.is_some(),
         "spec.rotation",
-        "sets neither maxAge nor drift",
+        "sets none of maxAge, drift and preferredPool",
         "set one of them, or remove rotation",
     );
     let max_age = max_age
@@ -312,7 +316,11 @@ fn read_rotation(
             "set at least 1h: nodes would be replaced before their replacements are ready",
         );
     }
-    ValidatedRotation { max_age, drift: drift.unwrap_or_default() }
+    ValidatedRotation {
+        max_age,
+        drift: drift.unwrap_or_default(),
+        preferred_pool: preferred_pool.unwrap_or_default(),
+    }
 }
 
 fn read_scale_up(check: &mut Checker, scale_up: &ScaleUp) -> ValidatedScaleUp {

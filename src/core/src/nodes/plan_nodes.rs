@@ -152,6 +152,7 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
     ctx.reasons.outdated = decided.outdated_counts;
     ctx.snapshot.allow_work(work);
     rotation::consider(ctx, scene, decided.outdated);
+    rotation::preferred::consider(ctx, scene, decided.second_choice);
     consolidation::consider(ctx, scene, decided.replaceable);
     for at in advanced.wake_at.into_iter().chain(decided.wake_at) {
         ctx.wake.note(at);

@@ -18,7 +18,7 @@ use headroom_core::world::template::NodeTemplate;
 
 use super::config_devices;
 use headroom_api::common::BudgetReason;
-use headroom_api::node_pool::{ConditionWord, DriftPolicy, ScaleDownPolicy};
+use headroom_api::node_pool::{ConditionWord, DriftPolicy, PreferredPoolPolicy, ScaleDownPolicy};
 use headroom_api::validate::{
     self, Amounts, FieldError, ValidatedBudget, ValidatedPolicy, ValidatedPool, ValidatedRepair,
     ValidatedRequests, ValidatedTemplate, validate_policy, validate_pool,
@@ -199,6 +199,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
             rotation: Rotation {
                 max_age: rotation.max_age.map(seconds),
                 replace_drifted: rotation.drift == DriftPolicy::Replace,
+                prefer_other_pool: rotation.preferred_pool == PreferredPoolPolicy::Replace,
                 template: made_of(&at_provider(object, valid)),
                 repair: repair.iter().map(repair_rule).collect(),
             },
@@ -300,6 +301,7 @@ fn budget(valid: &ValidatedBudget) -> Budget {
         BudgetReason::Drifted => Reason::Drifted,
         BudgetReason::Expired => Reason::Expired,
         BudgetReason::Unhealthy => Reason::Unhealthy,
+        BudgetReason::NotPreferred => Reason::NotPreferred,
         BudgetReason::Interrupted => Reason::Interrupted,
         BudgetReason::RemovalRequested => Reason::RemovalRequested,
     };

@@ -198,7 +198,8 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
     let reported = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
     let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
-    let reason = prop_oneof![Just(Reason::CheaperNodes), Just(Reason::OutdatedNodes)];
+    let reason =
+        prop_oneof![Just(Reason::CheaperNodes), Just(Reason::OutdatedNodes), Just(Reason::PreferredNodes)];
     let replacement = (word(), word(), any::<u32>(), vec(node, 0..12), (at(), at()), reason).prop_map(
         |(intent, group, bought_count, nodes, (since, until), reason)| Replacement {
             intent,

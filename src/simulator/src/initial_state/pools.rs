@@ -95,8 +95,10 @@ pub(super) fn node_pool(
 /// `None` in pools that replace no outdated node.
 fn rotation(rotation: &Rotation) -> Option<Value> {
     let drift = rotation.replace_drifted.then_some("Replace");
-    (drift.is_some() || rotation.max_age.is_some())
-        .then(|| json!({"maxAge": rotation.max_age.map(duration), "drift": drift}))
+    let preferred = rotation.prefer_other_pool.then_some("Replace");
+    (drift.is_some() || rotation.max_age.is_some() || preferred.is_some()).then(
+        || json!({"maxAge": rotation.max_age.map(duration), "drift": drift, "preferredPool": preferred}),
+    )
 }
 
 fn repair_rule(rule: &RepairRule) -> Value {

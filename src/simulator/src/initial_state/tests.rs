@@ -264,6 +264,7 @@ fn pools_and_cluster_settings_are_read_back_as_they_were() {
         pool.scale_up.provision_timeout = Seconds(61);
         pool.scale_down.rotation.max_age = Some(Seconds(7_200_000));
         pool.scale_down.rotation.replace_drifted = true;
+        pool.scale_down.rotation.prefer_other_pool = true;
         let (condition, status) = ("KernelReady".into(), ConditionStatus::False);
         pool.scale_down.rotation.repair.push(RepairRule { condition, status, after: Seconds(1800) });
     });

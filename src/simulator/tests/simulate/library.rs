@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use headroom_simulator::run::Scene;
 use headroom_simulator::store::{Kind, at, text};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::examples::{nodes, play_with};
+use crate::inspector::End;
 
 /// The decisions in the pools' status as the reader of `kubectl get` would find them: pool, action, reason, outcome.
 fn decisions(scene: &Scene<'_>) -> Vec<[String; 4]> {
@@ -69,6 +70,61 @@ fn spot_storm_is_carried_on_demand_in_the_same_pass() {
     assert!(seen.outcome.summary.longest_wait < SignedDuration::from_secs(90));
     // Four and then all three nodes that were left were taken back, and the spot pool is used again afterwards.
     assert!(9 <= seen.inspector.made["spot"], "{:?}", seen.inspector.made);
+}
+
+/// Pods that are being deleted on nodes of the pool although they are younger than an hour.
+fn moved_early(scene: &Scene<'_>, pool: &str) -> Vec<String> {
+    scene.cluster.store().with(|store| {
+        let of_pool = |node: &Value| node["metadata"]["labels"]["headroom.dev/pool"] == pool;
+        let nodes: BTreeSet<String> = store
+            .all(Kind::Node)
+            .filter(|(_, node)| of_pool(node))
+            .map(|(key, _)| key.name.to_string())
+            .collect();
+        let time = |pod: &Value, field: &str| -> Option<Timestamp> {
+            text(pod, &["metadata", field]).and_then(|written| written.parse().ok())
+        };
+        let early = |pod: &Value| {
+            let (made, deleted) = (time(pod, "creationTimestamp"), time(pod, "deletionTimestamp"));
+            let lived = made.zip(deleted).map(|(made, deleted)| deleted.duration_since(made));
+            lived.is_some_and(|lived| lived < SignedDuration::from_hours(1))
+                && text(pod, &["spec", "nodeName"]).is_some_and(|node| nodes.contains(node))
+        };
+        store.all(Kind::Pod).filter(|(_, pod)| early(pod)).map(|(key, _)| key.name.to_string()).collect()
+    })
+}
+
+#[test]
+fn spot_and_back_moves_nothing_twice_within_an_hour() {
+    let (mut early, mut found) = (BTreeSet::new(), BTreeSet::new());
+    let mut sizes = Vec::new();
+    let seen = play_with("spot-and-back", &mut |scene| {
+        early.extend(moved_early(scene, "on-demand"));
+        found.extend(decisions(scene));
+        let minute = scene.now.as_second() % 86_400 / 60 - 12 * 60;
+        let of = End::of(scene.cluster).nodes;
+        let count = |pool: &str| of.get(pool).copied().unwrap_or(0);
+        sizes.push((minute, count("spot"), count("on-demand")));
+    });
+    assert_eq!(early, BTreeSet::new());
+    let at = |wanted: i64| {
+        let before = sizes.iter().rev().find(|(minute, _, _)| *minute <= wanted);
+        before.map_or((0, 0), |(_, spot, on_demand)| (*spot, *on_demand))
+    };
+    assert_eq!(
+        (at(30), at(90)),
+        ((8, 1), (0, 9)),
+        "eight spot nodes are eight on-demand nodes in the shortage"
+    );
+    assert_eq!(at(110), (0, 9), "an attempt that fails moves nothing");
+    assert_eq!(at(150), (8, 1), "40 minutes after spot is back");
+    assert_eq!((at(155), at(209)), ((6, 3), (6, 3)), "the second wave, and nothing for an hour");
+    assert_eq!((nodes(&seen, "spot"), nodes(&seen, "on-demand")), (8, 1));
+    let has = |wanted: [&str; 4]| found.iter().any(|decision| *decision == wanted);
+    assert!(has(["spot", "ScaleUp", "PreferredNodes", "Failed"]), "{found:?}");
+    assert!(has(["spot", "ScaleUp", "PreferredNodes", "Done"]), "{found:?}");
+    assert!(has(["on-demand", "ScaleDown", "NotPreferred", "Done"]), "{found:?}");
+    assert!(seen.outcome.summary.longest_wait < SignedDuration::from_secs(90));
 }
 
 #[test]

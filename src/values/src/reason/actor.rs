@@ -172,6 +172,7 @@ impl Reason {
             | Self::AwaitingReplacement
             | Self::RequiresNewCapacity
             | Self::AwaitsRotation
+            | Self::AwaitsPreferredPool
             | Self::StaleView
             | Self::GroupRollingOut
             | Self::GroupChanging
@@ -185,9 +186,11 @@ impl Reason {
             | Self::CapacityReservationTimeExpired
             | Self::CapacityBookingConsumed
             | Self::OutdatedNodes
+            | Self::PreferredNodes
             | Self::Drifted
             | Self::Expired
             | Self::Unhealthy
+            | Self::NotPreferred
             | Self::Interrupted
             | Self::BufferIsEmpty
             | Self::CheaperNodes

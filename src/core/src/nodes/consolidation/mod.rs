@@ -7,4 +7,4 @@ mod search;
 
 pub use replacing::{OPEN_MAX, Replacing};
 pub use search::consider;
-pub(super) use search::{Offer, Purchase, buy, may_leave, packed, spares};
+pub(super) use search::{Offer, Purchase, buy, costs_less, may_leave, packed, spares};

@@ -44,8 +44,10 @@ pub struct Replacing {
     bought: BTreeSet<Arc<str>>,
     /// Pools whose replacement turned out to be of no use.
     refused: BTreeSet<Arc<str>>,
-    /// Pools that replace outdated nodes.
+    /// Pools that replace nodes for what they are.
     rotating: BTreeSet<Arc<str>>,
+    /// Those of them that take over from pools that were the second choice.
+    preferred: BTreeSet<Arc<str>>,
     /// Outdated nodes that something keeps by now: their turn is over.
     kept: BTreeSet<Arc<str>>,
     /// Pools of which nodes were bought that are not ready.
@@ -62,8 +64,11 @@ impl Replacing {
             let names: BTreeSet<&Arc<str>> = replacement.nodes.iter().map(|node| &node.node).collect();
             let bought: Vec<&Node> =
                 bought(pool, replacement, scene).filter(|node| !names.contains(&node.name)).collect();
-            if replacement.reason == Reason::OutdatedNodes {
+            if replacement.rotates() {
                 replacing.rotating.insert(pool.clone());
+            }
+            if replacement.reason == Reason::PreferredNodes {
+                replacing.preferred.insert(pool.clone());
             }
             if 0 < replacement.bought_count && bought.iter().any(|node| !is_started(node)) {
                 replacing.unready.insert(pool.clone());
@@ -77,6 +82,18 @@ impl Replacing {
             replacing.stages.insert(pool.clone(), stage);
         }
         replacing
+    }
+
+    /// True if the node waits for one of a pool that the expanders prefer.
+    #[must_use]
+    pub fn is_second_choice(&self, node: &str) -> bool {
+        self.waiting.get(node).is_some_and(|owner| self.preferred.contains(owner))
+    }
+
+    /// True if the node waits for another one, or was bought in place of others.
+    #[must_use]
+    pub fn names(&self, node: &str) -> bool {
+        self.waiting.contains_key(node) || self.bought.contains(node)
     }
 
     /// Lets a candidate go that was replaced; else the reason why it stays because of a replacement, if so.
@@ -151,6 +168,7 @@ impl Replacing {
                     let of = failed.zip(scene.config.pool(pool));
                     let stops = *stage == Stage::Failed
                         && self.rotating.contains(pool)
+                        && !self.preferred.contains(pool)
                         && self.unready.contains(pool);
                     match of {
                         Some((failed, pool)) if stops => {
@@ -180,14 +198,14 @@ fn hold_back(memory: &mut PoolHistory, pool: &str, scene: &Scene<'_>) {
 
 /// The nodes that still wait.
 fn left<'r>(replacement: &'r Replacement, scene: &'r Scene<'_>) -> impl Iterator<Item = &'r Replaced> {
-    let rotates = replacement.reason == Reason::OutdatedNodes;
+    let outdates = replacement.reason == Reason::OutdatedNodes;
     replacement.nodes.iter().filter(move |node| {
         let Some((id, found, _)) = scene.world.node_named(&node.node) else { return false };
         // A node that the template matches again need not leave.
         let outdated = |member: &Membership<'_>| {
             rotation::outdated(found, member, &scene.config.pools[member.pool], scene).is_some()
         };
-        !rotates || scene.members.member(id).is_none_or(outdated)
+        !outdates || scene.members.member(id).is_none_or(outdated)
     })
 }
 
@@ -215,16 +233,16 @@ fn stage(
     if left(replacement, scene).next().is_none() {
         return Stage::Done;
     }
-    let rotates = replacement.reason == Reason::OutdatedNodes;
+    let rotates = replacement.rotates();
     let wanted = |node: &Replaced| {
         scene.config.pool(&node.pool).is_some_and(|pool| {
             pool.mode == Mode::Apply
                 && !pool.deleting
                 && pool.scale_down.enabled
-                && if rotates {
-                    pool.scale_down.rotation.is_on()
-                } else {
-                    pool.scale_down.policy != Policy::WhenUnderutilized
+                && match replacement.reason {
+                    Reason::OutdatedNodes => pool.scale_down.rotation.is_on(),
+                    Reason::PreferredNodes => pool.scale_down.rotation.prefer_other_pool,
+                    _ => pool.scale_down.policy != Policy::WhenUnderutilized,
                 }
         })
     };
@@ -275,9 +293,7 @@ fn started_late(node: &Node) -> bool {
 pub(super) fn wake_at(history: &History, now: UnixTime) -> Option<UnixTime> {
     let open = history.pools.values().filter_map(|memory| memory.replacement.as_ref());
     let held = history.pools.values().filter_map(|memory| memory.consolidation_backoff);
-    let ready_by = |replacement: &Replacement| {
-        (replacement.reason == Reason::OutdatedNodes).then(|| ready_by(replacement))
-    };
+    let ready_by = |replacement: &Replacement| replacement.rotates().then(|| ready_by(replacement));
     open.flat_map(|replacement| [ready_by(replacement), Some(replacement.until)])
         .flatten()
         .chain(held.map(|backoff| backoff.until))

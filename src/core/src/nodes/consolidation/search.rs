@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::config::{Mode, Policy, Pool};
+use crate::config::{Consolidation, Mode, Policy, Pool};
 use crate::history::{
     Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, REPLACED_MAX,
     Replaced, Replacement,
@@ -14,6 +14,7 @@ use crate::nodes::consolidation::replacing::wake_at;
 use crate::nodes::context::Context;
 use crate::nodes::packing::{self, Growable, PackingLimits, Wanted};
 use crate::nodes::removal::Scene;
+use crate::nodes::rotation::preferred;
 use crate::nodes::scale_down::budgets::Allowance;
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::drainability::Disruptions;
@@ -61,7 +62,7 @@ pub(in crate::nodes) struct Offer {
 /// An offer that is taken.
 pub(in crate::nodes) struct Purchase {
     pub(in crate::nodes) offer: Offer,
-    /// `CheaperNodes`, or `OutdatedNodes`.
+    /// `CheaperNodes`, `OutdatedNodes` or `PreferredNodes`.
     pub(in crate::nodes) reason: Reason,
     pub(in crate::nodes) message: Arc<str>,
 }
@@ -185,6 +186,9 @@ fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &
     let mut offers = Vec::new();
     for pool in &scene.config.pools {
         for growable in may_grow(ctx, pool) {
+            if preferred::comes_back(ctx, scene, set, pool, &growable.id) {
+                continue;
+            }
             let Some(count) = packed(ctx, pool, &growable, &rest) else { continue };
             let declared = set.iter().all(|one| scene.config.pools[one.pool].price_per_hour_micro.is_some())
                 && pool.price_per_hour_micro.is_some();
@@ -223,6 +227,19 @@ fn percent(pool: &Pool) -> Option<u32> {
     }
 }
 
+/// True if these nodes cost less by the prices that their pools declare, by as much as consolidation must save.
+pub(in crate::nodes) fn costs_less(set: &[Candidate], scene: &Scene<'_>, pool: &Pool, count: u32) -> bool {
+    let own = |one: &Candidate| &scene.config.pools[one.pool];
+    if pool.price_per_hour_micro.is_none() || set.iter().any(|one| own(one).price_per_hour_micro.is_none()) {
+        return false;
+    }
+    let least = Consolidation::default().min_saving_percent;
+    let percents = set.iter().map(|one| percent(own(one)).unwrap_or(least));
+    let each = pool.price_per_hour_micro.unwrap_or(i64::MAX);
+    let after_micro = each.saturating_mul(i64::from(count));
+    price::worth_it(price_of(set, scene, true), after_micro, percents.max().unwrap_or(least))
+}
+
 fn price_of(set: &[Candidate], scene: &Scene<'_>, declared: bool) -> i64 {
     let each = set.iter().filter_map(|one| {
         let (_, node, _) = scene.world.node_named(&one.victim.node)?;
@@ -255,6 +272,7 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
         return Vec::new();
     }
     let mut groups = scale_up::serve::growables(ctx, &pool.name);
+    groups.retain(|group| preferred::quiet_until(ctx, &pool.name, &group.id).is_none());
     groups.truncate(GROUPS_MAX);
     groups
 }

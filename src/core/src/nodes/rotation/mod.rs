@@ -1,6 +1,8 @@
 //! Rotation: nodes that the pool's template would not make any more, or that are too old, are replaced. Here is which nodes
-//! are outdated; `turn` buys for the next of them. Pods are moved and nodes removed by the ordinary life of a removal.
+//! are outdated; `turn` buys for the next of them, and `preferred` for nodes of pools that were the second choice. Pods are
+//! moved and nodes removed by the ordinary life of a removal.
 
+pub mod preferred;
 mod repair;
 mod turn;
 
@@ -32,10 +34,10 @@ const HASH_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 /// Prime of the hash.
 const HASH_PRIME: u64 = 0x0100_0000_01b3;
 
-/// True if nodes leave for this reason only because they are outdated or to be repaired.
+/// True if nodes leave for this reason only for what they are: outdated, to be repaired, or of a pool that was the second choice.
 #[must_use]
 pub fn is_rotation(reason: Reason) -> bool {
-    matches!(reason, Reason::Drifted | Reason::Expired | Reason::Unhealthy)
+    matches!(reason, Reason::Drifted | Reason::Expired | Reason::Unhealthy | Reason::NotPreferred)
 }
 
 /// Reason why a node of the pool is outdated: `Unhealthy`, or else `Drifted`, or else `Expired`; `None` while it is not, while

@@ -65,7 +65,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
 }
 
 /// True if the pool may begin to replace more nodes: one turn after the other, and nothing else is on its way.
-fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
+pub(super) fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
     let quiet = |memory: &PoolHistory| {
         let held = memory.consolidation_backoff.is_some_and(|held| ctx.now <= held.until);
         let grows = memory.intents.iter().any(|intent| matches!(intent.action, Action::Increase(_)));
@@ -79,7 +79,12 @@ fn may_turn(ctx: &Context<'_>, pool: &Pool, scene: &Scene<'_>) -> bool {
 
 /// The nodes of one group that come next: those to be repaired and then the oldest first, as many as budgets of nodes and
 /// of pods let go at once. Those whose removal has just come to nothing come last.
-fn next_turn(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool, mut nodes: Vec<Candidate>) -> Vec<Candidate> {
+pub(super) fn next_turn(
+    ctx: &Context<'_>,
+    scene: &Scene<'_>,
+    pool: &Pool,
+    mut nodes: Vec<Candidate>,
+) -> Vec<Candidate> {
     let memory = ctx.next.pools.get(&pool.name);
     let made_at =
         |one: &Candidate| scene.world.node_named(&one.victim.node).map(|(_, node, _)| node.created_at);
@@ -143,7 +148,7 @@ fn offer(
 
 /// The pods of these nodes that fit on no node which stays and is not outdated itself, and how many move in all. Others are
 /// placed in the snapshot, and the nodes take no more pods.
-fn homeless(
+pub(super) fn homeless(
     ctx: &mut Context<'_>,
     scene: &Scene<'_>,
     turn: &[Candidate],

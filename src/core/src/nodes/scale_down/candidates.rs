@@ -6,7 +6,7 @@ use crate::config::{Config, Mode, Policy, Pool};
 use crate::history::Victim;
 use crate::nodes::devices::utilization as device_use;
 use crate::nodes::removal::Scene;
-use crate::nodes::rotation::is_rotation;
+use crate::nodes::rotation::{is_rotation, preferred};
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
 use crate::nodes::scale_down::utilization::{
     Measure, Share, Utilization, deciding, utilization, utilization_of_sum,
@@ -62,7 +62,7 @@ pub struct Candidate {
     pub guarded_by: Option<usize>,
     /// Time since which it has been unneeded.
     pub since: Option<UnixTime>,
-    /// Time until which it is too young to be consolidated, or one of its pods is; only for `Consolidated`.
+    /// Time until which it is too young to be moved, or one of its pods is; only for `Consolidated` and `NotPreferred`.
     pub fresh_until: Option<UnixTime>,
     /// True if nodes that cost less were bought in its place and are ready: it has no clock to wait for.
     pub replaced: bool,
@@ -75,6 +75,13 @@ struct Load {
     waits_for: Option<PodId>,
     sent_away: Option<PodId>,
     guarded_by: Option<usize>,
+}
+
+impl Load {
+    /// True if nothing has to move or to end.
+    fn is_empty(&self) -> bool {
+        self.movable.is_empty() && self.waits_for.is_none()
+    }
 }
 
 impl Candidate {
@@ -222,15 +229,19 @@ pub fn classify(
             let reason = match (requested, unready) {
                 (true, _) => Reason::RemovalRequested,
                 (false, true) => Reason::Unready,
+                // What is empty leaves as such, whichever pool is preferred.
+                (false, false) if outdated == Some(Reason::NotPreferred) && load.is_empty() => Reason::Empty,
                 (false, false) if outdated.is_some() => outdated.unwrap_or(Reason::Expired),
-                (false, false) if load.movable.is_empty() && load.waits_for.is_none() => Reason::Empty,
+                (false, false) if load.is_empty() => Reason::Empty,
                 (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,
             };
             let mut candidate = candidate(ix, node, member, reason, load, since);
-            if reason == Reason::Consolidated {
-                candidate.fresh_until = fresh_until(node, &candidate.movable, pool, scene);
-            }
+            candidate.fresh_until = match reason {
+                Reason::Consolidated => fresh_until(node, &candidate.movable, pool, scene),
+                Reason::NotPreferred => preferred::fresh_until(node, &candidate.movable, scene),
+                _ => None,
+            };
             Classification::Candidate(candidate)
         }
     }

@@ -15,6 +15,7 @@ use crate::nodes::scale_down::budgets::{self, Allowance};
 use crate::nodes::scale_down::bundles;
 use crate::nodes::scale_down::candidates::{self, Candidate, Classification};
 use crate::nodes::scale_down::drainability::Disruptions;
+use crate::nodes::scale_down::message::message;
 use crate::nodes::scale_down::minimums::{self, Room, Spare};
 use crate::nodes::scale_down::promised::Promised;
 use crate::nodes::scale_down::relocation::Destinations;
@@ -50,6 +51,8 @@ pub struct ScaleDown {
     pub outdated: Vec<Candidate>,
     /// Outdated nodes of each pool that rotates.
     pub outdated_counts: BTreeMap<Arc<str>, u32>,
+    /// Nodes of pools that are not to be the second choice for longer than needed, and that could leave if others took over.
+    pub second_choice: Vec<Candidate>,
     /// Time at which another decision may be due although nothing happens.
     pub wake_at: Option<UnixTime>,
 }
@@ -71,6 +74,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         }
         let candidates = pass.classify_all(snapshot, history);
         scene.work_done();
+        pass.classify_second_choice(snapshot);
         pass.try_all(candidates, snapshot, history);
         pass.drop_refused(history);
         pass.open_all(history);
@@ -89,6 +93,7 @@ pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut Hist
         verdicts: pass.verdicts,
         preview: pass.preview.into_values().collect(),
         outdated: pass.outdated,
+        second_choice: pass.second_choice,
         outdated_counts: pass.outdated_counts,
         replaceable: if pass.ending.holds_up() { Vec::new() } else { pass.replaceable },
         wake_at: pass.wake_at,
@@ -107,7 +112,7 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     /// Cpu and memory that may still leave before the cluster's minimum is reached.
     pub(in crate::nodes) spare: Spare,
     /// Nodes of open removals, with the reason.
-    leaving: BTreeMap<Arc<str>, Reason>,
+    pub(in crate::nodes) leaving: BTreeMap<Arc<str>, Reason>,
     /// Clocks as they shall be, by index of the pool.
     clocks: BTreeMap<usize, BTreeMap<Arc<str>, UnixTime>>,
     pub(in crate::nodes) chosen: Vec<Candidate>,
@@ -119,8 +124,9 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     pub(in crate::nodes) ending: Ending,
     /// Room on ready nodes that pods are waiting for.
     pub(in crate::nodes) promised: Promised,
-    replacing: Replacing,
+    pub(in crate::nodes) replacing: Replacing,
     outdated: Vec<Candidate>,
+    pub(in crate::nodes) second_choice: Vec<Candidate>,
     outdated_counts: BTreeMap<Arc<str>, u32>,
     verdicts: Vec<NodeVerdict>,
     preview: BTreeMap<Arc<str>, PreviewAction>,
@@ -154,6 +160,7 @@ impl<'a, 's> Pass<'a, 's> {
             promised: Promised::default(),
             replacing: Replacing::of(scene, history),
             outdated: Vec::new(),
+            second_choice: Vec::new(),
             outdated_counts: BTreeMap::new(),
             verdicts: Vec::new(),
             preview: BTreeMap::new(),
@@ -264,6 +271,8 @@ impl<'a, 's> Pass<'a, 's> {
         for (id, name, digest) in self.scene.world.digests() {
             let pool = self.pool_of(id);
             let outdated = if rotations.is_empty() { None } else { self.outdated_now(id) };
+            let outdated =
+                outdated.or_else(|| self.replacing.is_second_choice(name).then_some(Reason::NotPreferred));
             if let Some(reason) = (!self.leaving.is_empty()).then(|| self.leaving.get(name)).flatten() {
                 let verdict = Verdict::from(*reason);
                 self.verdict(name, pool, verdict);
@@ -289,7 +298,7 @@ impl<'a, 's> Pass<'a, 's> {
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
             let classified =
                 candidates::classify(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated);
-            match self.keep_gang(classified) {
+            match self.keep_rested(self.keep_gang(classified)) {
                 Classification::Stays(verdict) => {
                     self.replacing.refuse(name, verdict.reason);
                     if keeps_clock(verdict.reason) {
@@ -560,37 +569,4 @@ fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx
     let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot);
     let stay = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !candidates.contains(ix));
     stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
-}
-
-/// The decision in words; `notice` is what says that the cloud is about to take the first of them.
-fn message(candidates: &[Candidate], pods_count: u32, settings: GroupSettings<'_>, notice: &str) -> String {
-    let names: Vec<&str> = candidates.iter().take(3).map(|candidate| &*candidate.victim.node).collect();
-    let more = if candidates.len() > names.len() { " and others" } else { "" };
-    let nodes = format!("node{} {}{more}", if candidates.len() == 1 { "" } else { "s" }, names.join(", "));
-    let unneeded_for = settings.unneeded_for();
-    let taken = candidates.first().is_some_and(|candidate| candidate.reason == Reason::Interrupted);
-    let moves = match pods_count {
-        0 => "no pod has to move".to_owned(),
-        1 if taken => "1 pod moves".to_owned(),
-        count if taken => format!("{count} pods move"),
-        1 => "1 pod fits elsewhere".to_owned(),
-        count => format!("{count} pods fit elsewhere"),
-    };
-    match candidates.first().map(|candidate| candidate.reason) {
-        Some(Reason::Empty) => format!("{nodes} empty for {unneeded_for}"),
-        Some(Reason::Unready) => format!("{nodes} unready for {}", settings.unready_for()),
-        Some(Reason::RemovalRequested) => format!("{nodes} asked to go; {moves}"),
-        Some(Reason::Consolidated) if candidates.iter().any(|candidate| candidate.replaced) => {
-            format!("{nodes} replaced by nodes that cost less; {moves}")
-        }
-        Some(Reason::Drifted) => format!("{nodes} made of another template than the pool's; {moves}"),
-        Some(Reason::Unhealthy) => format!("{nodes} unhealthy by a condition of spec.repair; {moves}"),
-        Some(Reason::Expired) => format!("{nodes} older than rotation.maxAge; {moves}"),
-        Some(Reason::Interrupted) => format!("{nodes} about to be taken by the cloud ({notice}); {moves}"),
-        Some(Reason::Consolidated) => format!("{nodes} not needed for {unneeded_for}; {moves}"),
-        _ => format!(
-            "{nodes} at or under {}% for {unneeded_for}; {moves}",
-            settings.utilization_threshold_percent()
-        ),
-    }
 }

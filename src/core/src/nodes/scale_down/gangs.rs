@@ -18,7 +18,9 @@ use crate::world::running_gangs::RunningGangs;
 #[must_use]
 pub(in crate::nodes) fn waits_for_gangs(reason: Reason, node: &str, pool: &Pool, scene: &Scene<'_>) -> bool {
     match reason {
-        Reason::Underutilized | Reason::Consolidated | Reason::RemovalRequested => true,
+        Reason::Underutilized | Reason::Consolidated | Reason::NotPreferred | Reason::RemovalRequested => {
+            true
+        }
         Reason::Drifted => {
             let node = scene.world.node_named(node).map(|(_, node, _)| node);
             let expires_at = node.and_then(|node| rotation::expires_at(node, &pool.scale_down.rotation));
@@ -33,7 +35,8 @@ impl Pass<'_, '_> {
     /// part of a gang moves whose pods are disrupted all at once.
     pub(in crate::nodes) fn keep_gang(&self, classified: Classification) -> Classification {
         let Classification::Candidate(candidate) = classified else { return classified };
-        let bought_first = matches!(candidate.reason, Reason::Consolidated | Reason::Drifted);
+        let bought_first =
+            matches!(candidate.reason, Reason::Consolidated | Reason::Drifted | Reason::NotPreferred);
         let split = || self.splits_gang(&candidate).filter(|_| bought_first);
         match self.breaks_gang(&candidate, false).or_else(split) {
             // A node that is well used stays for that, whatever else would keep it.

@@ -4,7 +4,7 @@
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
 //! pods (`relocation`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
 //! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
-//! `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered`
+//! `second_choice` collects what a preferred pool could take over, `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered`
 //! deletes instances that never became nodes.
 
 pub mod budgets;
@@ -15,9 +15,11 @@ mod decide;
 pub mod drainability;
 pub(in crate::nodes) mod gangs;
 mod interrupted;
+mod message;
 pub(in crate::nodes) mod minimums;
 pub(in crate::nodes) mod promised;
 pub mod relocation;
+mod second_choice;
 pub(in crate::nodes) mod terminating;
 pub(in crate::nodes) mod together;
 pub(in crate::nodes) mod trial;

@@ -97,6 +97,7 @@ fn leaves(reason: Reason) -> bool {
             | Reason::Drifted
             | Reason::Expired
             | Reason::Unhealthy
+            | Reason::NotPreferred
             | Reason::Interrupted
             | Reason::Unready
             | Reason::RemovalRequested

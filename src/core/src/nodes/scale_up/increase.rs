@@ -439,7 +439,7 @@ pub fn is_asked(intent: &Intent) -> bool {
 
 /// True if nodes that are bought for this reason take over from others.
 fn replaces(reason: Reason) -> bool {
-    matches!(reason, Reason::CheaperNodes | Reason::OutdatedNodes)
+    matches!(reason, Reason::CheaperNodes | Reason::OutdatedNodes | Reason::PreferredNodes)
 }
 
 fn is_cancelling(memory: &PoolHistory, id: &str) -> bool {

@@ -44,6 +44,18 @@ pub fn forgotten(backoff: &Backoff, now: UnixTime, settings: &ScaleUp) -> bool {
     settings.backoff_reset_after < now.since(backoff.since)
 }
 
+/// Time until which a group is not bought from in place of others after its last failure: as long again as it was held back.
+/// `None` if no failure of it is remembered. With the defaults that is 10 minutes to an hour after the failure.
+#[must_use]
+pub fn quiet_until(memory: &PoolHistory, group: &str) -> Option<UnixTime> {
+    let of_group = memory.backoffs.iter().filter(|(key, _)| &*key.group == group);
+    let ends = of_group.map(|(_, backoff)| {
+        let length = backoff.until.since(backoff.since).max(Seconds(0));
+        backoff.until.plus(length)
+    });
+    ends.max()
+}
+
 /// Notes a failure of `key` in a pool's memory.
 ///
 /// It is not a failed removal: [`PoolHistory::last_failure`] stays, and removals in the pool do not wait for it.

@@ -10,7 +10,6 @@ use crate::nodes::removal::DELETE_TIMEOUT;
 use crate::nodes::scale_up::unbound;
 use crate::nodes::state::foreign::carries_mark;
 use crate::pods::durability::CLOCKS_APART_MAX;
-use crate::reason::Reason;
 use crate::time::{Seconds, UnixTime};
 use crate::world::World;
 use crate::world::provider::GroupOptions;
@@ -184,7 +183,7 @@ fn sanitize_pool(memory: &mut PoolHistory, longest: &Longest, now: UnixTime) {
     if let Some(replacement) = replacement {
         cap(&mut replacement.since, now);
         cap(&mut replacement.until, now.plus(consolidation::OPEN_MAX));
-        if replacement.reason != Reason::OutdatedNodes {
+        if !replacement.rotates() {
             replacement.bought_count = replacement.bought_count.max(1);
         }
         replacement.nodes.truncate(REPLACED_MAX);
