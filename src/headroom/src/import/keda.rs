@@ -21,6 +21,8 @@ pub(super) const KINDS: &[Kind] =
 
 /// KEDA's default.
 const POLLING_SECONDS: u64 = 30;
+/// Default of `workloads.syncPeriod`, and the period of the controller-manager.
+const SYNC_SECONDS: u64 = 15;
 /// How long the way down waits where nothing is said.
 const WINDOW_SECONDS: u64 = 300;
 const MAX_REPLICAS: i64 = 100;
@@ -375,11 +377,16 @@ fn remarks(draft: &mut Draft, metadata: &Value, spec: &Value) {
     SCALED_OBJECT.say(draft, "", spec);
     super::say_not_whole(draft, "", spec, &WHOLE);
     super::say_not_whole(draft, "fallback.", &spec["fallback"], &["failureThreshold", "replicas"]);
-    if let Some(polling) = spec["pollingInterval"].as_u64() {
-        draft.say(format!(
-            "pollingInterval {polling}: no field of a workload: all are looked at every workloads.syncPeriod (15s) of the \
-             ClusterScalingPolicy."
-        ));
+    match spec["pollingInterval"].as_u64() {
+        // Between 1 and the maximum KEDA's HPA is evaluated by the controller-manager, whatever the interval is.
+        Some(polling) if (1..SYNC_SECONDS).contains(&polling) => {
+            draft.set("timing.syncPeriod", written(polling), &format!("pollingInterval {polling}"));
+        }
+        Some(polling) => draft.say(format!(
+            "pollingInterval {polling}: evaluated each workloads.syncPeriod ({SYNC_SECONDS}s) of the ClusterScalingPolicy, as KEDA's \
+             HPA is."
+        )),
+        None => {}
     }
     let advanced = &spec["advanced"];
     let behavior = &advanced["horizontalPodAutoscalerConfig"]["behavior"];

@@ -334,7 +334,9 @@ fn remarks_on_keda_are_about_what_is_set() {
     let plain = scaled("", &format!("triggers: [{CPU}]"));
     prints(keda::convert, &plain, &[], &["cooldownPeriod", "pollingInterval"]);
     let set = scaled("", &format!("triggers: [{CPU}], cooldownPeriod: 300, pollingInterval: 30"));
-    prints(keda::convert, &set, &["cooldownPeriod 300", "pollingInterval 30"], &[]);
+    prints(keda::convert, &set, &["cooldownPeriod 300", "pollingInterval 30"], &["timing"]);
+    let quick = scaled("", &format!("triggers: [{CPU}], pollingInterval: 5"));
+    prints(keda::convert, &quick, &["syncPeriod: 5s # pollingInterval 5"], &[]);
     let paused = |value: &str| {
         scaled(&format!(", annotations: {{autoscaling.keda.sh/{value}}}"), &format!("triggers: [{CPU}]"))
     };

@@ -17,10 +17,7 @@ pub(in crate::import) const SCALED_OBJECT: Table = Table {
             "scaleTargetRef.envSourceContainerName",
             Instead("no trigger here reads a container's variables"),
         ),
-        row(
-            "pollingInterval",
-            Shapes("a part of `fallback.after`; all workloads are looked at every `workloads.syncPeriod`"),
-        ),
+        row("pollingInterval", Shapes("a part of `fallback.after`; below 15 s `timing.syncPeriod`")),
         row(
             "initialCooldownPeriod",
             Instead(
