@@ -236,16 +236,17 @@ pub struct Fallback {
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
     /// Time between two evaluations. One below `workloads.minSyncPeriod` of the ClusterScalingPolicy is lengthened to that,
-    /// which condition Ready shows. Range: `1s` to `10m`.
+    /// which condition Ready shows. Default: `syncPeriod` of the cluster. Range: `1s` to `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sync_period: Option<Duration>,
 
     /// Time after its start for which the CPU of a pod that is not ready, or whose sample is older than its readiness,
-    /// does not count. At most `1h`.
+    /// does not count. Default: that of the cluster. At most `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_initialization_period: Option<Duration>,
 
-    /// A pod that has become unready within this time after its start is taken to have never been ready. At most `1h`.
+    /// A pod that has become unready within this time after its start is taken to have never been ready. Default: that of the
+    /// cluster. At most `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_readiness_delay: Option<Duration>,
 }

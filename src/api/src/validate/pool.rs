@@ -531,7 +531,7 @@ mod tests {
         );
         let ceilings: Vec<_> = pool.scale_down.budgets.iter().map(|b| b.ceiling).collect();
         assert_eq!(ceilings, [super::super::Ceiling::Count(3), super::super::Ceiling::Percent(10)]);
-        assert_eq!(pool.scale_down.budgets[0].reasons.len(), 7);
+        assert_eq!(pool.scale_down.budgets[0].reasons.len(), 8);
         assert_eq!(pool.scale_down.budgets[1].reasons.len(), 2);
     }
 
