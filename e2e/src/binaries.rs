@@ -18,7 +18,7 @@ pub fn repository() -> &'static Path {
 /// environment's `HEADROOM_CACHE` moves the cache.
 pub fn control_plane() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-    once(&FOLDER, || folder_of("e2e/control-plane/build.sh"))
+    once(&FOLDER, || folder_of("e2e/control-plane/build.sh", &[]))
 }
 
 /// The Python environment of the AWS simulator; its interpreter is `bin/python`.
@@ -26,7 +26,7 @@ pub fn control_plane() -> Result<PathBuf> {
 /// Installs it when the cache has none: about half a minute, milliseconds afterwards. Errors without Python.
 pub fn aws_simulator() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-    once(&FOLDER, || folder_of("e2e/aws/build.sh"))
+    once(&FOLDER, || folder_of("e2e/aws/build.sh", &[]))
 }
 
 /// The folder with `bin/externalgrpc-server`: upstream's KWOK provider behind upstream's wrapper; and `bin/expander-server`.
@@ -34,7 +34,7 @@ pub fn aws_simulator() -> Result<PathBuf> {
 /// Builds it when the cache has none: about 4 minutes on 2 cores, milliseconds afterwards.
 pub fn external_grpc_server() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-    once(&FOLDER, || folder_of("e2e/externalgrpc/build.sh"))
+    once(&FOLDER, || folder_of("e2e/externalgrpc/build.sh", &[]))
 }
 
 /// The folder with `bin/cluster-api`, upstream's controllers, and `crds/` of the same version.
@@ -42,20 +42,37 @@ pub fn external_grpc_server() -> Result<PathBuf> {
 /// Builds it when the cache has none: about 3 minutes on 2 cores, milliseconds afterwards.
 pub fn cluster_api() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-    once(&FOLDER, || folder_of("e2e/clusterapi/build.sh"))
+    once(&FOLDER, || folder_of("e2e/clusterapi/build.sh", &[]))
+}
+
+/// The folder with `bin/kueue-provisioning`, Kueue's controller of ProvisioningRequests alone, and `crds/` of the same version.
+///
+/// Builds it when the cache has none: about 3 minutes on 2 cores, milliseconds afterwards.
+pub fn kueue_provisioning() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/kueue/build.sh", &[]))
+}
+
+/// The folder with `bin/kueue`, the whole manager, `config.yaml` with its objects, and `crds/` of the same version.
+///
+/// Builds it when the cache has none: about 8 minutes on 2 cores, milliseconds afterwards.
+pub fn kueue() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/kueue/build.sh", &["whole"]))
 }
 
 /// The folder with `bin/` of helm, kustomize and the health checks of GitOps tools (`gitops`). Built like [`control_plane`], in
 /// about 3 minutes.
 pub fn gitops_tools() -> Result<PathBuf> {
     static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
-    once(&FOLDER, || folder_of("e2e/gitops/build.sh"))
+    once(&FOLDER, || folder_of("e2e/gitops/build.sh", &[]))
 }
 
 /// Runs a build script, which prints the folder it has built.
-fn folder_of(script: &str) -> Result<PathBuf> {
+fn folder_of(script: &str, args: &[&str]) -> Result<PathBuf> {
     let script = repository().join(script);
     let output = Command::new(&script)
+        .args(args)
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("failed to run {}", script.display()))?;
