@@ -103,9 +103,10 @@ impl OperatorBuilder {
             Some(binary) => binary,
             None => binaries::operator()?,
         };
-        // A copy: the next build of the workspace must not change the program of a test under way.
+        // The next build of the workspace puts another file in this one's place: a test under way keeps its program. On another file
+        // system, where a second name is impossible, that takes a copy.
         let copy = self.folder.join("headroom");
-        if !copy.exists() {
+        if !copy.exists() && fs::hard_link(&binary, &copy).is_err() {
             fs::copy(&binary, &copy).with_context(|| format!("failed to copy {}", binary.display()))?;
         }
         let [port, page_port, snapshot_port] = free_ports()?;
