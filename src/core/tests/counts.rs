@@ -36,6 +36,18 @@ fn a_node_with_a_startup_taint_starts_and_when_its_time_is_over_it_is_unready() 
     assert_eq!(counts(aged(900).taint("another", "")), [1, 0, 0, 0]);
 }
 
+/// Cluster API puts it on every node that joins, and takes it off when it has labelled the node.
+#[test]
+fn a_node_that_cluster_api_has_not_labelled_yet_starts() {
+    assert_eq!(counts(aged(2).taint("node.cluster.x-k8s.io/uninitialized", "")), [0, 1, 0, 0]);
+    let replaced = "node.cluster.x-k8s.io/outdated-revision";
+    assert_eq!(
+        counts(aged(2).taint(replaced, "")),
+        [1, 0, 0, 0],
+        "a rollout replaces it, and until then it serves"
+    );
+}
+
 #[test]
 fn a_node_that_is_not_ready_starts_until_its_time_is_over() {
     let not_ready = |seconds| aged(seconds).with(|node| node.ready = Readiness::NotReady);
@@ -247,6 +259,19 @@ fn an_instance_is_a_node_by_its_id_or_by_the_name_that_the_cloud_knows() {
     let listed =
         listing(3, [("kwok://n1", running(None)), ("i-2", running(Some("n2"))), ("i-3", running(None))]);
     assert_eq!(instances(world().node(member("n1")).node(member("n2")), listed, &History::default()).0, 1);
+}
+
+/// Its machine is no longer on its way: were the node nobody's, its pods would be bought for again.
+#[test]
+fn a_node_without_an_id_is_its_groups_by_the_name_that_the_cloud_gives_its_machine() {
+    let machine = || listing(1, [("i-1", instance(InstanceState::Running, Some("n1"), None))]);
+    let of = |id: &'static str| {
+        let world = world().node(node("n1").age(0).with(|node| node.provider_id = id.into()));
+        let read = |found: &GroupCounts<'_>| (found.ready, found.upcoming, found.target);
+        group(world.group_state("general", "a", machine()), &growing(), read)
+    };
+    assert_eq!(of(""), (1, 0, 1));
+    assert_eq!(of("i-1"), (1, 0, 1));
 }
 
 /// A view of the cloud shows nothing that came after it.

@@ -117,6 +117,12 @@ impl Listing {
         self.listed_nodes(&self.by_name)
     }
 
+    /// True if an instance has the node's provider id or name.
+    #[must_use]
+    pub fn lists(&self, node: NodeId) -> bool {
+        self.by_id.contains_key(&node) || self.by_name.contains_key(&node)
+    }
+
     /// Ids of instances that no node carries.
     #[must_use]
     pub fn unseen(&self) -> &BTreeSet<Arc<str>> {

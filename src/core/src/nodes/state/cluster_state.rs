@@ -428,23 +428,37 @@ impl<'w> Owners<'w> {
         found
     }
 
-    /// The group of each listed node; of two pools that list one, the first by name.
+    /// The group of each listed node; of two pools that list one, the first by name. A node whose id is not known yet, or is
+    /// written otherwise, is its pool's by the name that the provider gives its instance.
     fn list(&mut self) -> Vec<Option<usize>> {
         let mut listed = vec![None; self.world.node_capacity()];
         let pools: Vec<Arc<str>> = self.specs.keys().rev().cloned().collect();
-        for pool in pools {
-            let Some(listing) = self.world.listing(&pool) else { continue };
-            let mut last: Option<(&Arc<str>, usize)> = None;
-            for (node, group, _) in listing.by_id() {
-                let kin = match last {
-                    Some((known, kin)) if Arc::ptr_eq(known, group) => kin,
-                    _ => self.kin(&pool, group),
-                };
-                last = Some((group, kin));
-                listed[node.0 as usize] = Some(kin);
-            }
+        let world = self.world;
+        // The last entry counts.
+        for pool in &pools {
+            world.listing(pool).into_iter().for_each(|found| self.enter(pool, found.by_name(), &mut listed));
+        }
+        for pool in &pools {
+            world.listing(pool).into_iter().for_each(|found| self.enter(pool, found.by_id(), &mut listed));
         }
         listed
+    }
+
+    fn enter<'n>(
+        &mut self,
+        pool: &Arc<str>,
+        found: impl Iterator<Item = (NodeId, &'n Arc<str>, &'n Arc<str>)>,
+        listed: &mut [Option<usize>],
+    ) {
+        let mut last: Option<(&Arc<str>, usize)> = None;
+        for (node, group, _) in found {
+            let kin = match last {
+                Some((known, kin)) if Arc::ptr_eq(known, group) => kin,
+                _ => self.kin(pool, group),
+            };
+            last = Some((group, kin));
+            listed[node.0 as usize] = Some(kin);
+        }
     }
 
     /// The template of a group whose nodes have devices, as its provider reports it. Where machines differ nothing is
@@ -640,6 +654,7 @@ fn instances_seen(
     let timeout = GroupSettings::new(pool, own).provision_timeout();
     let no_instances = BTreeMap::new();
     let instances = group.state.map_or(&no_instances, |state| &state.instances);
+    let (nobody, listing) = (BTreeSet::new(), view.listing(&pool.name));
     for id in &group.nodes {
         let digest = view.digest(*id);
         let late = read_at.is_none_or(|read_at| read_at <= digest.created_at);
@@ -647,11 +662,11 @@ fn instances_seen(
             continue;
         }
         let Some(node) = &view.node(*id).node else { continue };
-        if !instances.contains_key(&node.provider_id) && !instances.contains_key(&node.name) {
+        let listed = listing.is_some_and(|listing| listing.lists(*id));
+        if !listed && !instances.contains_key(&node.provider_id) && !instances.contains_key(&node.name) {
             seen.accounted += 1;
         }
     }
-    let (nobody, listing) = (BTreeSet::new(), view.listing(&pool.name));
     let unseen = listing.map_or(&nobody, Listing::unseen);
     for (id, instance) in instances {
         let named = |name: &Arc<str>| removed.contains(name);

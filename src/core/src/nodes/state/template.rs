@@ -30,8 +30,14 @@ const DAEMONS_START: Seconds = Seconds(120);
 
 /// Prefixes of taints that a node loses once it is started, whatever its pool lists. Source: Cluster Autoscaler,
 /// utils/taints/taints.go, StartupTaintPrefix and the older IgnoreTaintPrefix.
-const STARTUP_TAINTS: [&str; 2] =
-    ["startup-taint.cluster-autoscaler.kubernetes.io/", "ignore-taint.cluster-autoscaler.kubernetes.io/"];
+///
+/// Differs from upstream by the last one: a node of Cluster API joins with it, and loses it once its Machine's labels are on
+/// the node. Its pods would be bought for twice in between.
+const STARTUP_TAINTS: [&str; 3] = [
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "node.cluster.x-k8s.io/uninitialized",
+];
 
 /// Prefix of taints that mark a state of a started node. Source: likewise, StatusTaintPrefix.
 const STATUS_TAINT: &str = "status-taint.cluster-autoscaler.kubernetes.io/";
