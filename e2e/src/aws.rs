@@ -17,6 +17,7 @@ use crate::{binaries, wait};
 mod bed;
 mod bridge;
 mod groups;
+mod queues;
 
 pub use bed::{Bed, aws_pool, aws_test};
 pub use bridge::{Bridge, Join};
@@ -152,6 +153,7 @@ impl Aws {
             "autoscaling" => "2011-01-01",
             "ec2" => "2016-11-15",
             "iam" => "2010-05-08",
+            "sqs" => "2012-11-05",
             other => bail!("the test does not know service {other}"),
         };
         let all = [("Action", action), ("Version", version)];

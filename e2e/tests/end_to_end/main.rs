@@ -43,6 +43,8 @@ mod control_plane_comes_up;
 #[cfg(test)]
 mod crash_points;
 #[cfg(test)]
+mod crash_points_of_a_request;
+#[cfg(test)]
 mod devices;
 #[cfg(test)]
 mod drain_of_a_pod_that_never_dies;
@@ -73,6 +75,8 @@ mod history_is_compacted_meanwhile;
 mod hpa_becomes_a_policy;
 #[cfg(test)]
 mod hpa_observed_then_replaced;
+#[cfg(test)]
+mod hundred_nodes_rotate;
 #[cfg(test)]
 mod installed_with_helm;
 #[cfg(test)]

@@ -78,7 +78,7 @@ async fn requests_that_cannot_be_served_say_why_and_others_are_left_alone() {
     .await;
 }
 
-fn request(name: &str, class: &str, template: &str, count: i32) -> Value {
+pub(crate) fn request(name: &str, class: &str, template: &str, count: i32) -> Value {
     json!({
         "apiVersion": "autoscaling.x-k8s.io/v1",
         "kind": "ProvisioningRequest",
@@ -117,11 +117,11 @@ fn pod(name: &str, request: &str) -> Value {
 }
 
 /// Applies the first object of the kind: it is served a moment after its definition is established.
-async fn served(cluster: &ControlPlane, request: Value) -> Result<()> {
+pub(crate) async fn served(cluster: &ControlPlane, request: Value) -> Result<()> {
     wait::until("the kind is served", MINUTE, async || cluster.apply(request.clone()).await.map(drop)).await
 }
 
-async fn status(cluster: &ControlPlane, name: &str) -> Result<Value> {
+pub(crate) async fn status(cluster: &ControlPlane, name: &str) -> Result<Value> {
     let text = cluster.kubectl(&["get", "provisioningrequests", name, "-o", "json"])?;
     let object: Value = serde_json::from_str(&text).context("kubectl answers in JSON")?;
     Ok(object["status"].clone())
@@ -134,7 +134,7 @@ async fn condition(cluster: &ControlPlane, name: &str, kind: &str) -> Result<Val
     found.cloned().with_context(|| format!("no condition {kind} in {status}"))
 }
 
-async fn condition_is(
+pub(crate) async fn condition_is(
     cluster: &ControlPlane,
     name: &str,
     kind: &str,

@@ -11,6 +11,7 @@ mod api_budget;
 mod changed_behind_our_back;
 mod import_reads_what_runs;
 mod instance_that_never_joins;
+mod interruption_queue;
 mod killed_at_each_step;
 mod launches_that_fail;
 mod least_privilege;
