@@ -112,6 +112,8 @@ mod pdb_is_respected;
 #[cfg(test)]
 mod pod_bound_between_check_and_delete;
 #[cfg(test)]
+mod pods_of_others_change_nothing;
+#[cfg(test)]
 mod pool_edited_suspended_deleted;
 #[cfg(test)]
 mod pool_rotates_to_its_template;

@@ -42,8 +42,8 @@ pub use node_pool_status::{
     UnneededNodes,
 };
 pub use scaling_policy::{
-    Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec, Target,
-    TargetType,
+    Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec,
+    SelectionStrategy, Target, TargetType,
 };
 pub use scaling_policy_status::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,

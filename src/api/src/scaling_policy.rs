@@ -144,9 +144,26 @@ pub struct ScalingPolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
 
+    /// Pods that count as the workload's among those that its selector selects. `OwnerReferences`: those that it controls, itself
+    /// or through its ReplicaSets, so that other pods with the same labels change nothing. `LabelSelector`: all, as
+    /// HorizontalPodAutoscalers count. Default: `OwnerReferences` for a target of type Scale, `LabelSelector` for one of type HPA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SelectionStrategy")]
+    pub selection_strategy: Option<SelectionStrategy>,
+
     /// Times of this workload in place of those of `spec.workloads` of the ClusterScalingPolicy. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
+}
+
+/// Pods that count as a workload's among those that its selector selects.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SelectionStrategy {
+    /// All of them.
+    #[default]
+    LabelSelector,
+    /// Those that the workload controls, itself or through its ReplicaSets.
+    OwnerReferences,
 }
 
 /// Workload that is scaled. Exactly the member that `type` names is set.

@@ -298,7 +298,8 @@ impl Watched for SlimPod {
     fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let key = key_of(&self.metadata, decoder)?;
         let labels = decoder.labels(self.metadata.labels.iter().flatten());
-        workloads.apply_pod(&key.namespace, &labels, scale::pod_seen(self, decoder)?);
+        let owner = scale::owner(&self.metadata);
+        workloads.apply_pod(&key.namespace, labels, owner, scale::pod_seen(self, decoder)?);
         Ok(())
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {

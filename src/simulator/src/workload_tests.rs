@@ -153,3 +153,50 @@ fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs(
     let ready = condition(&hasty, "Ready").unwrap();
     assert!(ready["message"].as_str().unwrap().contains("every 2 s"), "{ready}");
 }
+
+/// Size of a Deployment `web` at its target, beside another one whose pods have its labels too and run at ten times that.
+fn size_beside_a_namesake(strategy: Option<&str>) -> Option<i64> {
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
+        "status": {"capacity": {"cpu": "64", "memory": "256Gi", "pods": "110"},
+            "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}});
+    let (_, mut namesake) = deployment("namesake");
+    namesake["spec"]["selector"]["matchLabels"] = json!({"app": "web", "role": "batch"});
+    namesake["spec"]["template"]["metadata"]["labels"] = json!({"app": "web", "role": "batch"});
+    let cpu = json!({"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 50}}});
+    let (kind, mut policy) = policy("web", cpu);
+    if let Some(strategy) = strategy {
+        policy["spec"]["selectionStrategy"] = strategy.into();
+    }
+    let load = |name: &str, milli| {
+        let target = Target { kind: Kind::Deployment, key: ObjectKey::new("default", name) };
+        Event { after: SignedDuration::ZERO, action: Action::Load(target, Metric::Cpu, milli) }
+    };
+    let scenario = Scenario {
+        name: "namesake".to_owned(),
+        description: String::new(),
+        start: "2026-03-02T07:00:00Z".parse().unwrap(),
+        duration: SignedDuration::from_mins(12),
+        tick: SignedDuration::from_secs(1),
+        seed: 1,
+        timings: Timings::default(),
+        manifests: vec![(Kind::Node, node), deployment("web"), (Kind::Deployment, namesake), (kind, policy)],
+        events: vec![load("web", 1_500), load("namesake", 15_000)],
+    };
+    let mut size = None;
+    run(&scenario, &Options::of(&scenario), &mut |scene| {
+        scene.cluster.store().with(|store| {
+            let found = store.find(Kind::Deployment, &ObjectKey::new("default", "web"));
+            size = found.and_then(|found| number(found, &["spec", "replicas"]));
+        });
+    })
+    .unwrap();
+    size
+}
+
+#[test]
+fn pods_of_another_workload_with_the_same_labels_change_nothing_unless_labels_are_to_count() {
+    assert_eq!(size_beside_a_namesake(None), Some(3));
+    assert_eq!(size_beside_a_namesake(Some("OwnerReferences")), Some(3));
+    assert_eq!(size_beside_a_namesake(Some("LabelSelector")), Some(9));
+}

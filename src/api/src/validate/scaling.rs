@@ -11,7 +11,8 @@ use crate::metric::{
     Behavior, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName, ScalingRules,
 };
 use crate::scaling_policy::{
-    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, Target, TargetType, Timing,
+    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, SelectionStrategy, Target, TargetType,
+    Timing,
 };
 use crate::{Mode, common, scaling_policy};
 
@@ -26,6 +27,8 @@ pub struct ValidatedScaling {
     pub schedules: Vec<ValidatedReplicaSchedule>,
     /// Behavior when the metrics cannot be used.
     pub fallback: Option<ValidatedFallback>,
+    /// Pods that count as the workload's.
+    pub selection: SelectionStrategy,
     /// Times in place of the cluster's.
     pub timing: ValidatedTiming,
 }
@@ -105,6 +108,7 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
         behavior,
         schedules,
         fallback,
+        selection_strategy,
         timing,
     } = spec;
     let mut check = Checker::default();
@@ -141,12 +145,17 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
     let schedules = read_schedules(&mut check, schedules);
     let fallback = fallback.as_ref().map(|fallback| read_fallback(&mut check, fallback));
     let timing = timing.as_ref().map(|timing| read_timing(&mut check, timing)).unwrap_or_default();
+    let selection = selection_strategy.unwrap_or(match type_ {
+        TargetType::HPA => SelectionStrategy::LabelSelector,
+        TargetType::Scale => SelectionStrategy::OwnerReferences,
+    });
     match target {
         Some(target) => check.finish(ValidatedScaling {
             mode: mode.unwrap_or_default(),
             target,
             schedules,
             fallback,
+            selection,
             timing,
         }),
         None => Err(check.errors),

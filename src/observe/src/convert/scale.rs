@@ -11,10 +11,10 @@ use headroom_core::pods::moment::Moment;
 use headroom_core::quantity::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::{instant, key_of, uid_of};
+use super::{controller_of, instant, key_of, uid_of};
 use crate::decoder::{Decoder, Error};
 use crate::slim::{Amounts, Container, ReplicaStatus, Selector, SelectorRequirement, SlimHpa, SlimPod};
-use crate::workloads::{HpaObject, ScaleSeen, Writer};
+use crate::workloads::{HpaObject, Owner, ScaleSeen, Writer};
 
 /// The earliest moment: for a condition without a time.
 const EARLIEST: Moment = Moment::from_nanos(i64::MIN);
@@ -112,7 +112,15 @@ pub fn scale_seen(
             selector: selector.map(selector_text).unwrap_or_default(),
         },
         replicas_writers: writers(metadata, |subresource| subresource != Some("status")),
+        owner: owner(metadata),
     }
+}
+
+/// The controller of an object, if it has one.
+#[must_use]
+pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
+    let owner = controller_of(metadata)?;
+    Some(Owner { kind: owner.kind.as_str().into(), uid: owner.uid.as_str().into() })
 }
 
 /// A selector as the scale subresource writes it: sorted, its parts joined by commas.

@@ -61,6 +61,17 @@ pub struct ScaleSeen {
     pub scale: Scale,
     /// Last writers of `spec.replicas`, by its managed fields: they own that field.
     pub replicas_writers: Vec<Writer>,
+    /// Controller of the workload; none for one that a person made.
+    pub owner: Option<Owner>,
+}
+
+/// A controller, as the objects that it made name it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// Kind, such as `ReplicaSet`.
+    pub kind: Arc<str>,
+    /// Unique id.
+    pub uid: Arc<str>,
 }
 
 /// The kinds of apps/v1 whose scales are known from watches.
@@ -87,6 +98,9 @@ impl ScaleKind {
     }
 }
 
+/// Most controllers, one above the other, that are looked at for a pod.
+const OWNERS_MAX: usize = 4;
+
 /// An object whose change the loop has not taken note of yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edited {
@@ -105,6 +119,8 @@ pub struct Workloads {
     policies: BTreeMap<ObjectKey, Arc<PolicyObject<ScalingPolicySpec>>>,
     cluster: Option<Arc<PolicyObject<ClusterScalingPolicySpec>>>,
     scales: BTreeMap<(ScaleKind, ObjectKey), Arc<ScaleSeen>>,
+    /// Controllers of those workloads, by the unique id of the workload.
+    owners: BTreeMap<Arc<str>, Option<Owner>>,
     pods: Pods,
     edited: BTreeSet<Edited>,
     listed: BTreeSet<Watch>,
@@ -172,7 +188,40 @@ impl Workloads {
     /// The pods of a namespace that a selector selects.
     #[must_use]
     pub fn pods(&self, namespace: &str, selector: &Selector) -> Selected {
-        self.pods.select(namespace, selector)
+        self.pods.select(namespace, selector, |_| true)
+    }
+
+    /// Of the pods that a selector selects, those that a workload controls, itself or through others: a Deployment through its
+    /// ReplicaSets. `target` is the workload's unique id, and `watched` its kind where its scale is watched.
+    ///
+    /// A pod whose controller is not known counts, unless no workload of the kind `watched` could have made it. So it is with a
+    /// new ReplicaSet that has not been delivered yet, and below a workload of a kind that is not watched.
+    #[must_use]
+    pub fn pods_of(
+        &self,
+        namespace: &str,
+        selector: &Selector,
+        target: &str,
+        watched: Option<ScaleKind>,
+    ) -> Selected {
+        self.pods.select(namespace, selector, |owner| self.is_below(owner, target, watched))
+    }
+
+    /// True if what `owner` controls belongs to the workload `target`.
+    fn is_below(&self, owner: Option<&Owner>, target: &str, watched: Option<ScaleKind>) -> bool {
+        let mut owner = owner;
+        // A Deployment of a controller of somebody's own stands above a ReplicaSet, and nothing is known to be deeper.
+        for _ in 0..OWNERS_MAX {
+            let Some(Owner { kind, uid }) = owner else { return false };
+            if **uid == *target {
+                return true;
+            }
+            owner = match self.owners.get(uid) {
+                Some(above) => above.as_ref(),
+                None => return watched.is_none_or(|target| may_be_below(kind, target)),
+            };
+        }
+        false
     }
 
     /// An HPA is new or has changed.
@@ -220,16 +269,20 @@ impl Workloads {
     /// A workload is new or has changed.
     pub fn apply_scale(&mut self, kind: ScaleKind, key: ObjectKey, scale: ScaleSeen) {
         self.show(watch_of(kind), &key);
-        self.scales.insert((kind, key), Arc::new(scale));
+        let (uid, owner) = (scale.uid.clone(), scale.owner.clone());
+        if let Some(before) = self.scales.insert((kind, key), Arc::new(scale)) {
+            self.owners.remove(&before.uid);
+        }
+        self.owners.insert(uid, owner);
     }
 
-    /// A pod is new or has changed.
-    pub fn apply_pod(&mut self, namespace: &Arc<str>, labels: &Labels, pod: PodSeen) {
+    /// A pod of this controller is new or has changed.
+    pub fn apply_pod(&mut self, namespace: &Arc<str>, labels: Labels, owner: Option<Owner>, pod: PodSeen) {
         self.show(
             Watch::World(headroom_core::world::Kind::Pod),
             &ObjectKey::new(namespace.clone(), &*pod.name),
         );
-        self.pods.apply(namespace, labels, pod);
+        self.pods.apply(namespace, labels, owner, pod);
     }
 
     /// An object is gone.
@@ -251,8 +304,9 @@ impl Workloads {
             }
             Watch::World(headroom_core::world::Kind::Pod) => self.pods.remove(key),
             watch => {
-                if let Some(kind) = kind_of(watch) {
-                    self.scales.remove(&(kind, key.clone()));
+                let gone = kind_of(watch).and_then(|kind| self.scales.remove(&(kind, key.clone())));
+                if let Some(gone) = gone {
+                    self.owners.remove(&gone.uid);
                 }
             }
         }
@@ -298,6 +352,11 @@ impl Workloads {
             }
         }
     }
+}
+
+/// True if a controller of this kind may have been made for a workload of kind `target`.
+fn may_be_below(kind: &str, target: ScaleKind) -> bool {
+    target == ScaleKind::Deployment && kind == "ReplicaSet"
 }
 
 fn watch_of(kind: ScaleKind) -> Watch {
@@ -348,6 +407,67 @@ mod tests {
             store.take_edited().into_iter().collect::<Vec<_>>(),
             [Edited::Hpa(ObjectKey::new("shop", "b"))]
         );
+    }
+
+    fn scale(uid: &str, owner: Option<Owner>) -> ScaleSeen {
+        ScaleSeen {
+            uid: uid.into(),
+            resource_version: String::new(),
+            scale: Scale::default(),
+            replicas_writers: Vec::new(),
+            owner,
+        }
+    }
+
+    fn owner(kind: &str, uid: &str) -> Option<Owner> {
+        Some(Owner { kind: kind.into(), uid: uid.into() })
+    }
+
+    /// A Deployment `web` with a ReplicaSet `web-1`, and a Deployment `other` with a ReplicaSet `other-1`.
+    fn two_deployments() -> Workloads {
+        let mut store = Workloads::default();
+        for name in ["web", "other"] {
+            store.apply_scale(ScaleKind::Deployment, ObjectKey::new("shop", name), scale(name, None));
+            let set = format!("{name}-1");
+            let of = owner("Deployment", name);
+            store.apply_scale(ScaleKind::ReplicaSet, ObjectKey::new("shop", &*set), scale(&set, of));
+        }
+        store
+    }
+
+    #[test]
+    fn pods_are_a_deployments_through_its_replica_sets() {
+        let store = two_deployments();
+        let is_own = |of: Option<Owner>| store.is_below(of.as_ref(), "web", Some(ScaleKind::Deployment));
+        assert!(is_own(owner("ReplicaSet", "web-1")));
+        assert!(is_own(owner("ReplicaSet", "web-2")), "a new one has not been delivered yet");
+        assert!(!is_own(owner("ReplicaSet", "other-1")));
+        assert!(!is_own(owner("Job", "j")) && !is_own(owner("DaemonSet", "d")) && !is_own(None));
+    }
+
+    #[test]
+    fn pods_are_a_workloads_of_another_kind_through_what_is_known_of_it() {
+        let mut store = two_deployments();
+        let rollout = owner("Rollout", "r");
+        store.apply_scale(ScaleKind::ReplicaSet, ObjectKey::new("shop", "canary"), scale("canary", rollout));
+        let is_own = |of: Option<Owner>| store.is_below(of.as_ref(), "r", None);
+        assert!(is_own(owner("Rollout", "r")) && is_own(owner("ReplicaSet", "canary")));
+        assert!(is_own(owner("CloneSet", "c")), "it may have been made for the target");
+        assert!(!is_own(owner("ReplicaSet", "web-1")) && !is_own(None));
+    }
+
+    #[test]
+    fn workload_made_anew_under_its_name_has_another_controller() {
+        let mut store = two_deployments();
+        let anew = scale("again", owner("Deployment", "other"));
+        store.apply_scale(ScaleKind::ReplicaSet, ObjectKey::new("shop", "web-1"), anew);
+        assert_eq!(store.owners.len(), 4);
+        assert!(store.is_below(owner("ReplicaSet", "again").as_ref(), "other", Some(ScaleKind::Deployment)));
+        let set = Watch::World(headroom_core::world::Kind::Controller(
+            headroom_core::world::workload::ControllerKind::ReplicaSet,
+        ));
+        store.remove(set, &ObjectKey::new("shop", "web-1"));
+        assert_eq!(store.owners.len(), 3);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct ScaleTarget {
 /// A scale as the API server has it at this moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LiveScale {
+    /// Unique id of the object.
+    pub uid: Arc<str>,
     /// Values of the scale.
     pub scale: Scale,
     /// The version that a write must name.
@@ -133,6 +135,7 @@ impl Scales {
         let api = self.api(target).await?;
         let scale = api.get_scale(&target.name).await.map_err(|error| self.in_words(&error))?;
         Ok(LiveScale {
+            uid: scale.metadata.uid.unwrap_or_default().into(),
             resource_version: scale.metadata.resource_version.unwrap_or_default(),
             scale: Scale {
                 spec_replicas: scale.spec.and_then(|spec| spec.replicas).unwrap_or(0),

@@ -8,6 +8,7 @@ use headroom_core::pods::spec::MetricSpec;
 
 use super::resolve::{Query, Workload};
 use crate::report::MetricTrouble;
+use headroom_api::SelectionStrategy;
 use headroom_observe::metrics::{self, Failure, MetricsSource};
 
 /// Answer to one question; [`answers`] lends it to the decision.
@@ -32,6 +33,28 @@ pub(super) struct Load {
     pub gathered: Vec<Gathered>,
     /// Reason why a metric cannot be used.
     pub troubles: Vec<Option<MetricTrouble>>,
+}
+
+impl Load {
+    /// Drops the values of pods that are not the workload's: the metrics APIs are asked by a selector, and answer for all pods
+    /// that it selects.
+    pub(super) fn keep(&mut self, workload: &Workload, pods: &[Arc<PodSeen>]) {
+        if workload.selection == SelectionStrategy::LabelSelector {
+            return;
+        }
+        let is_own = |value: &PodValue| pods.binary_search_by(|pod| pod.name.cmp(&value.pod)).is_ok();
+        for gathered in &mut self.gathered {
+            if let Gathered::Pods(values) = gathered
+                && !values.iter().all(is_own)
+            {
+                let own: Vec<PodValue> = values.iter().filter(|value| is_own(value)).cloned().collect();
+                *gathered = match own.is_empty() {
+                    true => Gathered::Unknown(Unknown::Empty),
+                    false => Gathered::Pods(Arc::new(own)),
+                };
+            }
+        }
+    }
 }
 
 /// The answers as the decision takes them: of the usage of a namespace only that of the workload's own pods.

@@ -12,7 +12,8 @@ use super::evaluate::{Dependencies, Rules};
 use super::resolve::Workload;
 use super::state::{State, newer};
 use crate::actuate::scale::FIELD_MANAGER;
-use headroom_observe::{ScaleKind, Writer};
+use headroom_api::SelectionStrategy;
+use headroom_observe::{ScaleKind, Selected, Workloads, Writer};
 
 /// Observation of a workload.
 pub(super) struct WorkloadObservation {
@@ -43,11 +44,14 @@ impl Dependencies {
             return observation;
         };
         let key = headroom_core::labels::ObjectKey::new(target.namespace.clone(), &*target.name);
-        match ScaleKind::of(&target.group, &target.kind) {
+        let mut uid: Arc<str> = Arc::from("");
+        let watched = ScaleKind::of(&target.group, &target.kind);
+        match watched {
             Some(kind) => {
                 let seen = self.feed.workloads(|known| known.scale(kind, &key)).flatten();
                 match seen {
                     Some(seen) => {
+                        uid = seen.uid.clone();
                         observation.scale = Ok(seen.scale.clone());
                         observation.resource_version.clone_from(&seen.resource_version);
                         observation.writers.clone_from(&seen.replicas_writers);
@@ -57,6 +61,7 @@ impl Dependencies {
             }
             None => match self.scales.read(target).await {
                 Ok(live) => {
+                    uid = live.uid;
                     observation.scale = Ok(live.scale);
                     observation.resource_version = live.resource_version;
                 }
@@ -76,7 +81,9 @@ impl Dependencies {
             self.forget_selector(workload);
             return observation;
         };
-        let found = self.feed.workloads(|known| known.pods(&target.namespace, &selector)).unwrap_or_default();
+        let select =
+            |known: &mut Workloads| pods_of(known, workload, &target.namespace, &selector, (&uid, watched));
+        let found = self.feed.workloads(select).unwrap_or_default();
         observation.pods = found.pods;
         if let Some(hpa) = &workload.hpa {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
@@ -91,6 +98,25 @@ impl Dependencies {
         if let Some(hpa) = &workload.hpa {
             let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
             registry.remove(&hpa.namespace, &hpa.name);
+        }
+    }
+}
+
+/// The pods of a workload among those that its selector selects. `target` is its unique id and its kind, if that is watched.
+pub(super) fn pods_of(
+    known: &Workloads,
+    workload: &Workload,
+    namespace: &str,
+    selector: &Selector,
+    target: (&str, Option<ScaleKind>),
+) -> Selected {
+    match workload.selection {
+        // A scale without an id says nothing of what it controls.
+        SelectionStrategy::OwnerReferences if !target.0.is_empty() => {
+            known.pods_of(namespace, selector, target.0, target.1)
+        }
+        SelectionStrategy::OwnerReferences | SelectionStrategy::LabelSelector => {
+            known.pods(namespace, selector)
         }
     }
 }

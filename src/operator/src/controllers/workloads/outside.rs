@@ -19,6 +19,7 @@ use headroom_core::time::UnixTime;
 use super::evaluate::{acts, leave, phase_of, undecided};
 use super::gather::{Load, ask};
 use super::last::{EvaluationInput, Last, record};
+use super::observation::pods_of;
 use super::options_of;
 use super::resolve::{ResolvedWorkloads, Workload, resolve};
 use super::state::{State, hpa_status};
@@ -143,10 +144,14 @@ fn see(known: &Workloads, mut workload: Arc<Workload>) -> Result<OutsideView, St
         format!("the operator alone reads the scale of a {}: ask it with --operator", target.kind)
     })?;
     let key = ObjectKey::new(target.namespace.clone(), &*target.name);
-    let scale = known.scale(kind, &key).map(|seen| seen.scale.clone());
+    let found = known.scale(kind, &key);
+    let selector = found.as_ref().and_then(|seen| readable(&seen.scale.selector));
+    let uid = found.as_ref().map(|seen| seen.uid.clone()).unwrap_or_default();
+    let select =
+        |selector: Selector| pods_of(known, &workload, &target.namespace, &selector, (&uid, Some(kind)));
+    let selected = selector.map(select).unwrap_or_default();
+    let scale = found.map(|seen| seen.scale.clone());
     let scale = scale.ok_or_else(|| format!("{} \"{}\" not found", target.kind, target.name));
-    let selector = scale.as_ref().ok().and_then(|scale| readable(&scale.selector));
-    let selected = selector.map(|selector| known.pods(&target.namespace, &selector)).unwrap_or_default();
     Ok(OutsideView { workload, policy, hpa, scale, selected })
 }
 
@@ -198,7 +203,8 @@ async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, Stri
         return Err("the operator alone reads metrics of type Prometheus: ask it with --operator".to_owned());
     }
     let selector = sketch.input.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
-    let load = ask(metrics, workload, &selector).await;
+    let mut load = ask(metrics, workload, &selector).await;
+    load.keep(workload, &sketch.input.pods);
     // No sample, or an old one, is the operator's answer too. A call that fails may fail for us alone.
     let known = ["MetricsEmpty", "MetricsStale", "MetricsAbsurd"];
     match load.troubles.iter().flatten().find(|trouble| !known.contains(&trouble.reason)) {
@@ -340,7 +346,8 @@ mod tests {
             "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "web"}}}, "status": {"replicas": 1}})));
         feed.port::<SlimPod>().applied::<SlimPod>(object(json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "web-1", "namespace": "shop", "uid": "p", "resourceVersion": "1",
-                "labels": {"app": "web"}},
+                "labels": {"app": "web"}, "ownerReferences": [
+                    {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "r", "controller": true}]},
             "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "500m"}}}]},
             "status": {"phase": "Running", "startTime": "2026-01-01T00:00:00Z", "conditions": [
                 {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:10Z"}]}})));

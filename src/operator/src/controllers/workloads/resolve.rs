@@ -21,7 +21,9 @@ use headroom_api::metric::MetricSpec;
 use headroom_api::validate::{
     ValidatedScaling, ValidatedTarget, ValidatedTiming, ValidatedWorkloads, validate_scaling,
 };
-use headroom_api::{FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec};
+use headroom_api::{
+    FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec, SelectionStrategy,
+};
 use headroom_observe::HpaObject;
 
 /// A policy, and everything in it that decisions are made with.
@@ -45,6 +47,8 @@ pub struct Workload {
     pub schedules: Vec<Schedule>,
     /// Behavior while the metrics are unknown.
     pub fallback: Option<Fallback>,
+    /// Pods that count as its own.
+    pub selection: SelectionStrategy,
     /// Times by which it is evaluated.
     pub timing: Timing,
     /// The object that is scaled; none while nothing is known of it.
@@ -225,6 +229,7 @@ fn read(
         queries: Vec::new(),
         schedules: Vec::new(),
         fallback: None,
+        selection: SelectionStrategy::default(),
         timing: Timing::of(ValidatedTiming::default(), settings),
         target: None,
         phase: WorkloadPhase::Owner,
@@ -241,8 +246,9 @@ fn read(
             return (workload, None);
         }
     };
-    let ValidatedScaling { mode, target, schedules, fallback, timing } = validated;
+    let ValidatedScaling { mode, target, schedules, fallback, selection, timing } = validated;
     workload.mode = mode;
+    workload.selection = selection;
     workload.timing = Timing::of(timing, settings);
     let has_timing = timing != ValidatedTiming::default();
     workload.schedules = schedules
@@ -331,10 +337,12 @@ fn judge_hpa(
         }
     }
     workload.queries = vec![None; workload.spec.metrics.len()];
-    let adds = has_timing || !workload.schedules.is_empty() || workload.fallback.is_some();
+    let by_owner = workload.selection == SelectionStrategy::OwnerReferences;
+    let adds = has_timing || by_owner || !workload.schedules.is_empty() || workload.fallback.is_some();
     if ownership == HpaOwnership::Observe && adds {
-        let text = "schedules, fallback and timing need an HPA that the operator runs: set workloads.hpaOwnership of the \
-                    ClusterScalingPolicy to Replace, or use a target of type Scale instead of the HPA";
+        let text = "schedules, fallback, timing and selectionStrategy OwnerReferences need an HPA that the operator runs: set \
+                    workloads.hpaOwnership of the ClusterScalingPolicy to Replace, or use a target of type Scale instead of \
+                    the HPA";
         workload.target = None;
         return Err(WorkloadPhase::Stalled(reasons::HPA_NOT_OWNED, text.to_owned()));
     }
