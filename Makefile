@@ -104,7 +104,7 @@ bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --m
 bench-shrink: ## The load goes after a burst, and the nodes follow. ARGS="--pods 1000 --policy when-underutilized"
 	@cargo run --quiet --locked --package e2e --bin bench_shrink -- $(ARGS)
 
-bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager and by us. ARGS="--hpas 1000 --modes operator"
+bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager and by us. ARGS="--hpas 1000 --quick 50 --modes operator"
 	@cargo run --quiet --locked --package e2e --bin bench_hpa -- $(ARGS)
 
 soak-shrink: ## An hour of load that rises and falls on a real control plane. ARGS="--minutes 8 --nodes 60"
