@@ -1,4 +1,4 @@
-//! What strikes replicas, network and stored status at set times, beside the faults of single requests.
+//! Disturbances of replicas, network and stored status at set times, beside the faults of single requests.
 
 use std::collections::BTreeMap;
 
@@ -39,12 +39,12 @@ pub enum Disturbance {
     ForgeRemoval(String, Forgery),
 }
 
-/// Whose status is struck.
+/// Objects whose status is struck.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stored {
-    /// A NodePool's.
+    /// Status of a NodePool.
     Pool(String),
-    /// That of all ScalingPolicies of a namespace.
+    /// Status of all ScalingPolicies of a namespace.
     PoliciesOf(String),
 }
 

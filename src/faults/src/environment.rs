@@ -1,4 +1,5 @@
-//! What goes wrong beside the requests of a run, and who checks it: the AWS account, disturbances at set times, the checker.
+//! Faults of a run beside those of its requests, and their checker: the AWS account, disturbances at set times, the
+//! checker.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -8,7 +8,7 @@ use headroom_simulator::store::{Kind, ObjectKey, Store, labels, text};
 const PHASES: [&str; 5] = ["Journalled", "Marked", "Draining", "Deleting", "Undoing"];
 /// Reasons of removals that are carried out differently.
 const REASONS: [&str; 4] = ["Underutilized", "Empty", "Unready", "NeverRegistered"];
-/// What the victim of a forged removal is.
+/// Victims of forged removals.
 const VICTIMS: [ForgedVictim; 5] = [
     ForgedVictim::Own,
     ForgedVictim::Ghost,
@@ -23,11 +23,11 @@ pub struct Forgery {
     phase: &'static str,
     reason: &'static str,
     victim: ForgedVictim,
-    /// Which node of the pool it strikes, counted round.
+    /// Index of the node of the pool that it strikes, counted round.
     node: usize,
 }
 
-/// What the victim of a forged removal is.
+/// Victim of a forged removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ForgedVictim {
     /// A node of the pool, by its own id.

@@ -1,5 +1,6 @@
-//! Every place where something from outside is read: a sane example, and the reader. Whatever comes is understood or refused
-//! with words, and nothing panics. `src/faults/tests/faults/hostile` damages the examples by chance, `src/fuzz` by coverage.
+//! Every place where something from outside is read: a sane example, and the reader. Whatever comes is understood or
+//! refused with a message, and nothing panics. `src/faults/tests/faults/hostile` damages the examples by chance,
+//! `src/fuzz` by coverage.
 
 mod answers;
 mod expander;
@@ -21,7 +22,7 @@ use headroom_observe::slim::{
     SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 
-/// What a reader makes of one case: understood, or refused with words.
+/// Result of reading one case: understood, or refused with a message.
 pub type Understood = Result<(), String>;
 
 /// A place where something from outside is read.
@@ -30,7 +31,7 @@ pub struct FuzzTarget {
     pub name: &'static str,
     /// Something that is understood.
     pub sane: fn() -> String,
-    /// Who reads it.
+    /// Reader of its cases.
     reader: Reader,
 }
 
@@ -43,7 +44,8 @@ enum Reader {
     Bytes(&'static [u8], fn(&[u8]) -> Understood),
 }
 
-/// What the operator reads. Files of the command line come beside it.
+/// Targets for the objects and answers that the operator reads. Those for files of the command line are in
+/// `files::TARGETS`.
 const FUZZ_TARGETS: &[FuzzTarget] = &[
     FuzzTarget {
         name: "node_pools",
@@ -236,12 +238,12 @@ struct Bytes {
     sane: fn() -> String,
     /// Bytes with a meaning for the reader.
     alphabet: &'static [u8],
-    /// Who reads it.
+    /// Reader of its cases.
     read: fn(&[u8]) -> Understood,
 }
 
 impl FuzzTarget {
-    /// All targets: what the operator reads, and files of the command line.
+    /// All targets: those for objects and answers that the operator reads, and those for files of the command line.
     pub fn all() -> impl Iterator<Item = &'static Self> {
         FUZZ_TARGETS.iter().chain(files::TARGETS)
     }
@@ -260,7 +262,7 @@ impl FuzzTarget {
     /// Reads bytes as they come from outside.
     ///
     /// # Errors
-    /// The words with which they are refused.
+    /// The message with which they are refused.
     pub fn read(&self, bytes: &[u8]) -> Understood {
         match self.reader {
             Reader::Object(read) | Reader::World(read) => {

@@ -27,7 +27,7 @@ const DESCRIBE: &str = "autoscaling:DescribeAutoScalingGroups";
 const ACTIVITIES: &str = "autoscaling:DescribeScalingActivities";
 /// A call that nobody answers is given up by the client after this long.
 const SILENCE: Duration = Duration::from_secs(5);
-/// What a call takes.
+/// Latency of a call that reaches the account.
 const LATENCY: Duration = Duration::from_millis(80);
 
 /// The account as one life of a replica reaches it.
@@ -39,11 +39,11 @@ pub struct Account {
     pub cluster: SharedCluster,
     /// The clock of the cloud, which is the true one.
     pub host: Arc<Host>,
-    /// Who calls.
+    /// Life of a replica that makes the calls.
     pub caller: Caller,
-    /// What lies between.
+    /// Network between the replica and the account.
     pub network: Arc<Network>,
-    /// Who looks at each write.
+    /// Checker of each write.
     pub checker: SharedChecker,
 }
 

@@ -28,7 +28,7 @@ const TERMINATION: SignedDuration = SignedDuration::from_secs(8);
 /// Activities kept.
 const ACTIVITIES_MAX: usize = 400;
 
-/// How often the account does what, in calls or machines of 10,000.
+/// Rates of the account's faults, in calls or machines of 10,000.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AccountFaults {
     /// Reads that are throttled.
@@ -51,7 +51,7 @@ pub struct AccountFaults {
     pub wrong_node: u32,
 }
 
-/// What becomes of a machine.
+/// Life of a machine: the times at which it runs, becomes a node and ends, and its Node object.
 #[derive(Clone, Debug)]
 struct Fate {
     runs_at: Timestamp,
@@ -73,7 +73,7 @@ struct Owned {
     refused: u32,
     /// Time since which its size has been below what runs.
     crowded_since: Option<Timestamp>,
-    /// The pool as it was seen last: what machines are made from outlasts it.
+    /// The pool as it was seen last: the template that machines are made from outlasts it.
     seen: Option<Arc<Value>>,
     /// Earlier lists of instances, for stale reads.
     earlier: VecDeque<(Timestamp, Vec<Machine>)>,
@@ -89,9 +89,9 @@ pub struct Account {
     made_count: u64,
     /// True if the synchronous launch is allowed.
     pub launches_at_once: bool,
-    /// What goes wrong.
+    /// Rates of its faults.
     pub faults: AccountFaults,
-    /// What has gone wrong, by its name.
+    /// Number of faults that have struck, by the name of the fault.
     pub struck: BTreeMap<&'static str, u64>,
     /// Pool and group of each machine that the account brought after it had said that it cannot, for the checker to take.
     pub late: Vec<(Arc<str>, Arc<str>)>,
@@ -116,7 +116,7 @@ impl SharedAccount {
     }
 }
 
-/// How a group stands in truth.
+/// True state of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// The pool it was made for.
@@ -170,7 +170,7 @@ impl Account {
         self.groups.insert(name.into(), owned);
     }
 
-    /// How each group stands.
+    /// Returns the true state of each group.
     pub fn truth(&self) -> impl Iterator<Item = (&Arc<str>, Truth)> {
         self.groups.iter().map(|(name, owned)| {
             let counted = |one: &&Machine| matches!(one.phase(), MachinePhase::Counted(_));
@@ -385,7 +385,7 @@ impl Account {
     }
 }
 
-/// When a group whose size has been below what runs since then chooses who goes.
+/// Returns the time at which a group chooses its victims if its size has been below what runs since `since`.
 fn chooses_at(since: Timestamp) -> Timestamp {
     since.saturating_add(CHOOSES_AFTER).unwrap_or(Timestamp::MAX)
 }

@@ -1,4 +1,5 @@
-//! Calls to the API server: who makes them, what they may touch, and what must be true of the world when they are done.
+//! Calls to the API server: their callers, the objects that they may touch, and the conditions that must hold when they
+//! are done.
 
 use headroom_core::world::node::{CANDIDATE_TAINT, DELETION_TAINT};
 use http::Method;

@@ -12,23 +12,23 @@ const LOWERED_MAX: SignedDuration = SignedDuration::from_secs(2);
 /// A write that took effect.
 #[derive(Debug)]
 pub struct CloudWrite<'a> {
-    /// By whom.
+    /// Life of a replica that wrote.
     pub caller: Caller,
-    /// When it was sent.
+    /// Time at which it was sent.
     pub sent_at: Timestamp,
-    /// When it took effect.
+    /// Time at which it took effect.
     pub now: Timestamp,
     /// The pool that the group was made for.
     pub pool: &'a str,
     /// The group.
     pub group: &'a str,
-    /// What all groups of the pool want together, afterwards.
+    /// Sum of the desired sizes of all groups of the pool, after the write.
     pub total: u32,
-    /// What was written.
+    /// Kind of the write, with its values.
     pub wrote: &'a Wrote,
 }
 
-/// What was written.
+/// Kind of a write to the cloud, with its values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Wrote {
     /// The size.
@@ -67,7 +67,8 @@ impl Checker {
     pub fn cloud_wrote(&mut self, store: &Store, write: &CloudWrite<'_>) {
         let CloudWrite { caller, sent_at, now, pool, group, total, wrote } = write;
         let what = format!("{wrote:?} on group {group}");
-        // As with calls to the API server: what was sent while the lease lasted may land later, and is counted below.
+        // As with calls to the API server: a write that was sent while the lease lasted may land later, and is counted
+        // below.
         self.check_claim(*caller, &what, *sent_at);
         self.caller = Some(*caller);
         self.check_gone(*now, pool, &what);
@@ -131,7 +132,8 @@ impl Checker {
                 self.check_max(*now, pool, i64::from(*total));
             }
             Wrote::Terminate { instance, node, decrement, again } => {
-                // What the cloud took away itself an instant ago nobody has heard of yet: the second end is the first of ours.
+                // Nobody has heard yet of an instance that the cloud took away itself an instant ago: the second end is
+                // the first of ours.
                 if !self.terminated.insert(instance.clone()) && *again {
                     return self.violated(*now, "I2", format!("{what}: it is terminated twice"));
                 }

@@ -1,4 +1,4 @@
-//! What comes to nothing again and again: nodes bought for pods that stay unbound, and removed; pods evicted over and over while
+//! Cycles that come to nothing: nodes bought for pods that stay unbound, and removed; pods evicted over and over while
 //! the demand stays the same. It changes nothing.
 
 use std::collections::{BTreeMap, BTreeSet};

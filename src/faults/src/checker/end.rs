@@ -1,4 +1,5 @@
-//! How a run must end: every pod that can run runs, sizes are what was asked for, and nothing of ours is left lying about.
+//! Conditions at the end of a run: every pod that can run runs, sizes are what was asked for, and no intent or mark of
+//! the operator is left.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +10,7 @@ use super::{Violation, truth};
 use crate::account::Truth;
 use headroom_simulator::store::{Kind, ObjectKey, Store, number, text};
 
-/// What the end is held against.
+/// Goal that the end of a run is compared with.
 #[derive(Debug, Clone, Default)]
 pub struct Goal {
     /// Pods whose names begin so can run nowhere, and need not.
@@ -18,7 +19,7 @@ pub struct Goal {
     pub unmanaged: Vec<String>,
 }
 
-/// How the cluster stands at the end.
+/// State of the cluster at the end.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct End {
     /// Nodes by pool; without pool under the empty name.
@@ -29,7 +30,7 @@ pub struct End {
     pub pending: Vec<String>,
 }
 
-/// Looks at the end: how it stands, and what is wrong with it.
+/// Returns the state of the cluster at the end, and the violations of the goal.
 pub fn examine(
     store: &Store,
     cloud: &[(String, Truth)],

@@ -1,4 +1,4 @@
-//! What people allow and forbid: budgets of removals, the kill switch, and pools that are there no more.
+//! Limits that people set: budgets of removals and the kill switch; and pools that are deleted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,25 +8,25 @@ use super::Checker;
 use super::truth::{self, Intent};
 use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, text};
 
-/// How much earlier than it is stored a removal may have been decided, and by how much clocks may differ: who decides
-/// knows the cluster's time to three seconds, and stores it within the ten of the lease.
+/// Maximum time between the decision on a removal and the storage of it, with the difference of clocks: the replica
+/// that decides knows the cluster's time to three seconds, and stores it within the ten of the lease.
 const DECIDED_BEFORE: SignedDuration = SignedDuration::from_secs(15);
 const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
 
 /// Most nodes that may be leaving at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovalLimit {
-    /// Of this pool; of the whole cluster if not said.
+    /// Pool that it limits; `None` for the whole cluster.
     pub pool: Option<String>,
     /// Number.
     pub most: usize,
-    /// The only reason that it counts; every one if not said.
+    /// Only reason that it counts; `None` for every one.
     pub reason: Option<&'static str>,
-    /// From when until when it holds; always if not said.
+    /// Start and end of the time in which it holds; `None` for always.
     pub active: Option<(Timestamp, Timestamp)>,
 }
 
-/// What is known of all this.
+/// Limits, the state of the kill switch, and deleted pools.
 #[derive(Debug, Default)]
 pub struct Limits {
     /// The budgets.
@@ -34,9 +34,9 @@ pub struct Limits {
     /// True if a new process may be shown an older list of pools, as no real API server does to a list that names no
     /// version: then it cannot know what goes in other pools, and budgets of the whole cluster are not checked.
     pub lists_are_old: bool,
-    /// Pools that are there no more, since when.
+    /// Pools that are deleted, and the time of the deletion.
     gone: BTreeMap<String, Timestamp>,
-    /// Pools that were.
+    /// Pools that were deleted at least once.
     born_again: BTreeSet<String>,
     /// Time since which nothing may be removed.
     stopped_since: Option<Timestamp>,
@@ -138,8 +138,9 @@ fn disturbs(intent: &Intent) -> bool {
     intent.removes() && intent.reason != "NeverRegistered"
 }
 
-/// Nodes that are on their way out as a budget counts them. One plan may end a removal in one pool and begin the next in
-/// another, whose journals are two writes: what has gone, and what is being called back, does not count.
+/// Nodes that are on their way out as a budget counts them. One plan may end a removal in one pool and begin the next
+/// in another, whose journals are two writes: nodes that have gone, and those whose removal is being called back, do
+/// not count.
 fn leaving(store: &Store, limit: &RemovalLimit) -> BTreeSet<String> {
     let pools = store.all(Kind::NodePool).filter(|(key, _)| limit.is_of(&key.name));
     let open = pools.flat_map(|(_, pool)| truth::intents(pool));

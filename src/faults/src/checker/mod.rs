@@ -33,7 +33,7 @@ use headroom_simulator::wire::{Audit, Call, Caller};
 
 /// Time that others wait after a leader's last sign of life; the same as every replica's.
 pub const LEASE: SignedDuration = SignedDuration::from_secs(10);
-/// What was true so long ago the operator may still believe: its view may be that old before removals stop
+/// Time for which the operator may believe what is no longer true: its view may be that old before removals stop
 /// ([`headroom_operator::options::VIEW_AGE_MAX`]), and a step may be under way.
 const BELIEF: SignedDuration = SignedDuration::from_secs(200);
 /// Time after waking within which a replica reports what it knew before it was stopped.
@@ -50,7 +50,7 @@ pub struct Violation {
     pub at: Timestamp,
     /// The invariant, such as `I5`.
     pub invariant: &'static str,
-    /// What happened.
+    /// Description of the violation.
     pub message: String,
 }
 
@@ -60,7 +60,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What is known of one life of a replica.
+/// Record of one life of a replica.
 #[derive(Debug, Default)]
 struct LifeLog {
     /// The term in which it leads or led.
@@ -92,7 +92,7 @@ impl Awake {
 #[derive(Debug, Default)]
 struct Bounds {
     now: (i64, i64),
-    /// Earlier ones, and when they were changed.
+    /// Earlier ones, and the time at which each was changed.
     before: Vec<(Timestamp, (i64, i64))>,
 }
 
@@ -104,35 +104,35 @@ pub struct Checker {
     /// The highest term in which a status was written.
     status_epoch: i64,
     bounds: BTreeMap<String, Bounds>,
-    /// By how much each increase has raised its group.
+    /// Number of nodes by which each increase has raised its group, by pool and intent.
     raised: BTreeMap<(String, String), u32>,
-    /// When each increase began, as it was opened: after somebody's edit its id may be another's.
+    /// Start of each increase as it was opened, by pool and intent: after somebody's edit its id may be another's.
     begun: BTreeMap<(String, String), String>,
     /// The open intents of each pool as the operator last wrote them.
     journals: BTreeMap<String, (Caller, Vec<Intent>)>,
-    /// When somebody else has changed them since.
+    /// Time at which somebody else first changed the intents of a pool since then.
     struck: BTreeMap<String, Timestamp>,
     /// Ids of intents that were open once and are not any more.
     closed: BTreeSet<(String, String)>,
-    /// Since when, in true time, a status has named a node as unneeded.
+    /// Time, by the true clock, since which a status has named each node as unneeded.
     unneeded: BTreeMap<String, Timestamp>,
-    /// When the removal that named a node ended.
+    /// Time at which the removal that named each node ended.
     let_go: BTreeMap<String, Timestamp>,
-    /// When too many nodes seemed to be leaving, and by which removals.
+    /// Time at which too many nodes seemed to be leaving, and the removals that name them.
     crowded: Option<(Timestamp, BTreeSet<(String, String)>)>,
-    /// When the operator was last stopped.
+    /// Last stop of the operator.
     awake: Awake,
     /// Instances that the operator has ended.
     terminated: BTreeSet<String>,
-    /// Groups whose wanted size is below what runs, since when, and what is to be said of it.
+    /// Groups whose wanted size is below what runs, the time since then, and the message of the violation.
     lowered: BTreeMap<String, (Timestamp, String)>,
     /// Time since which watches have been silent for everybody.
     silent_since: Option<Timestamp>,
     /// Time since which more than a few nodes and more than a fifth of all have been unready.
     unwell_since: Option<Timestamp>,
-    /// When each life last received all objects of a kind, however silent watches are otherwise.
+    /// Time at which each life last received all objects of a kind, however silent watches are otherwise.
     heard: BTreeMap<(Caller, Kind), Timestamp>,
-    /// Who makes the call that is looked at.
+    /// Caller of the call that is checked.
     caller: Option<Caller>,
     /// The object before a call that changes it.
     before: Option<Arc<serde_json::Value>>,
@@ -165,9 +165,9 @@ pub struct Checker {
     refused: Option<refusals::Refused>,
     /// Purchases for pods that stay unbound; counted in runs in which nothing else goes wrong.
     pub cycles: Option<Cycles>,
-    /// What people allow and forbid.
+    /// Limits that people set.
     pub limits: Limits,
-    /// What is known of workloads whose sizes are checked.
+    /// Records of the workloads whose sizes are checked.
     pub workloads: Workloads,
 }
 
@@ -214,7 +214,7 @@ impl Audit for SharedChecker {
 }
 
 impl Checker {
-    /// What has been violated so far.
+    /// Returns the violations so far.
     pub fn violations(&self) -> &[Violation] {
         &self.violations
     }
@@ -233,7 +233,7 @@ impl Checker {
             Some(since) if good && !wrote(since) => Some(since),
             _ => good.then_some(now),
         };
-        // What is over stays over: the run may be looked at once more before it ends.
+        // A run that is over stays over: it may be looked at once more before it ends.
         self.over |= self.good_since.is_some_and(|since| stay <= now.duration_since(since));
     }
 
@@ -353,7 +353,7 @@ impl Checker {
 
     /// The open intents that `caller` may act on: those that are stored, and those that the operator stored last and
     /// somebody else has taken out while the caller led. Of that it learns by its next write, which is refused for its
-    /// version; until then, and with calls under way, it cannot know. Who leads later has read what is stored.
+    /// version; until then, and with calls under way, it cannot know. A later leader has read what is stored.
     fn intents_for(&self, store: &Store, pool: &str, caller: Caller) -> Vec<Intent> {
         let mut intents = truth::intents_of(store, pool);
         let leads_since = self.lives.get(&caller).and_then(|life| life.leads_since);
@@ -398,9 +398,9 @@ impl Checker {
 
     /// I8: nothing is removed by a view that silent watches have left behind.
     ///
-    /// Judged for the life that acts: one that listed nodes and pods anew, after a restart or for another reason, or whose
-    /// watches said all they knew as they ended, has left the silence behind, and another may still suffer from it. The
-    /// older of the two kinds counts, since either decides what may go.
+    /// Checked for the life that acts: one that listed nodes and pods anew, after a restart or for another reason, or
+    /// whose watches delivered all they knew as they ended, has left the silence behind, and another may still suffer
+    /// from it. The older of the two kinds counts, since either decides what may go.
     fn check_freshness(&mut self, what: &str, now: Timestamp) {
         let Some(silent_since) = self.silent_since else { return };
         let heard = |kind| self.heard.get(&(self.caller?, kind)).copied();

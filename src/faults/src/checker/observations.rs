@@ -1,4 +1,5 @@
-//! What the load truly asked for when the operator asked the metrics: the proposals that a decision must have had before it.
+//! Replicas that the true load asked for when the operator read the metrics: the proposals that a decision must have
+//! had before it.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -6,7 +7,7 @@ use headroom_simulator::cluster::{Load, Metric};
 use headroom_simulator::store::{Filter, Kind, ObjectKey, Store, condition, number, text, timestamp};
 use headroom_simulator::wire::Caller;
 
-/// What a workload carries with one replica.
+/// Load that a workload carries with one replica.
 #[derive(Debug, Clone, Copy)]
 pub struct Weight {
     /// Thousandths of a CPU that a pod requests.
@@ -20,7 +21,7 @@ pub struct Weight {
 pub(super) struct Observation {
     /// Time.
     pub at: Timestamp,
-    /// To whom.
+    /// Life of a replica that it went to.
     pub caller: Caller,
     /// True if there was one.
     pub answered: bool,
@@ -32,7 +33,8 @@ pub(super) struct Observation {
 
 /// Pods of this age are in every view: whoever is cut off or silent for longer is known to the checker.
 const SETTLED: SignedDuration = SignedDuration::from_secs(60);
-/// What the load asks for is acted on for certain when it is this far off, in percent: beyond the tolerance of a tenth.
+/// Deviation of the load from what the size carries, in percent, above which it is acted on for certain: beyond the
+/// tolerance of a tenth.
 const FAR: i64 = 14;
 
 /// Number of replicas that the load asks for: exactly so many where nothing else plays a part, and a range where the tolerance

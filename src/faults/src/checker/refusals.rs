@@ -1,4 +1,4 @@
-//! I15: what one cloud refuses, another is asked for.
+//! I15: an increase that one cloud refuses is asked of another.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -23,8 +23,8 @@ pub(super) struct Refused {
 impl Checker {
     /// Notes increases that have failed and those that are begun in another place.
     ///
-    /// A refusal counts where another pool is free, and where no other increase is open: what that one brings may be for the
-    /// same pods.
+    /// A refusal counts where another pool is free, and where no other increase is open: nodes of that one may be for
+    /// the same pods.
     pub(super) fn note_refusals(
         &mut self,
         store: &Store,

@@ -1,4 +1,4 @@
-//! Status writes: what they may forget, how large they may grow, and that each of them says something.
+//! Status writes: the facts that they may drop, their maximum size, and that each of them reports something new.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,8 +20,8 @@ const DRAINS_MAX: usize = 1;
 /// By then the journals of all pools of one plan have been written.
 const JOURNALS_WRITTEN: SignedDuration = SignedDuration::from_secs(2);
 
-/// How far ahead of the cluster the operator's clock may be: dates of answers are whole seconds, and two more are tolerated
-/// before it is set (`host/server_clock`).
+/// Maximum time by which the operator's clock may be ahead of the cluster: dates of answers are whole seconds, and two
+/// more are tolerated before it is set (`host/server_clock`).
 const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
 
 impl Checker {
@@ -100,7 +100,7 @@ impl Checker {
         for node in &is {
             self.unneeded.entry(node.clone()).or_insert_with(|| self.awake.known_since(now));
         }
-        // What leaves the list because its removal begins is asked for below.
+        // Nodes that leave the list because their removal begins are checked below.
         let leaving: BTreeSet<String> = truth::intents(after)
             .into_iter()
             .filter(Intent::removes)

@@ -1,32 +1,32 @@
-//! What a ScalingPolicy or an HPA allows a size to do, read from the stored object in the plainest way. It shares no code with
-//! the operator's own reading, so that what one of them gets wrong shows.
+//! Changes of a size that a ScalingPolicy or an HPA allows, read from the stored object in the plainest way. It shares
+//! no code with the operator's own reading, so that an error of either shows.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use headroom_simulator::store::{at, number, text};
 
-/// What holds for the sizes of one workload.
+/// Rules for the sizes of one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Terms {
     /// Fewest and most replicas, schedules apart.
     pub bounds: (i64, i64),
     /// True if it has a behavior.
     pub behaves: bool,
-    /// How it may grow.
+    /// Rules of growth.
     pub up: Rules,
-    /// How it may shrink.
+    /// Rules of shrinking.
     pub down: Rules,
-    /// Where it goes at least when nothing is known.
+    /// Minimum number of replicas while nothing is known; `None` without a fallback.
     pub fallback: Option<i64>,
 }
 
 /// The rules of one direction.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Rules {
-    /// For how long earlier proposals hold a change.
+    /// Stabilization window: time for which earlier proposals hold a change.
     pub window: SignedDuration,
-    /// How much may change: whether the value is in percent, the value, the period. None without a behavior.
+    /// Changes that are allowed: true if the value is in percent, the value, the period. None without a behavior.
     rates: Option<Vec<(bool, i64, SignedDuration)>>,
     /// `Max`, `Min` or `Disabled`.
     select: String,
@@ -35,7 +35,7 @@ pub(super) struct Rules {
 /// A change of size that was made.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
-    /// When it was decided.
+    /// Time of the decision.
     pub at: Timestamp,
     /// The size before.
     pub from: i64,
@@ -63,8 +63,8 @@ impl Change {
     }
 }
 
-/// How far the times of two decisions may be off: the clocks of two replicas know the API server's time to three seconds
-/// each.
+/// Maximum error between the times of two decisions: the clocks of two replicas know the API server's time to three
+/// seconds each.
 pub(super) const CLOCKS: SignedDuration = SignedDuration::from_secs(6);
 
 impl Terms {
@@ -92,7 +92,7 @@ impl Terms {
     pub(super) fn highest(&self, from: i64, changes: &[Change], now: Timestamp) -> i64 {
         let Some(rates) = &self.up.rates else { return (from * 2).max(4) };
         let reach = |(percent, value, period): &(bool, i64, SignedDuration)| {
-            // What was added counts while it certainly does, what was taken away while it may.
+            // Increases count while they certainly do, decreases while they may.
             let base =
                 from - sum(changes, now, *period - CLOCKS, true) + sum(changes, now, *period + CLOCKS, false);
             // Upstream's floats make one more of some whole results: 9 percent of 100 allow 110.
@@ -139,7 +139,7 @@ impl Rules {
     }
 }
 
-/// By how much the size went up, or down, within `period` before `now`.
+/// Returns the sum of the increases within `period` before `now`; of the decreases unless `upwards`.
 fn sum(changes: &[Change], now: Timestamp, period: SignedDuration, upwards: bool) -> i64 {
     let counts = |one: &&Change| now.duration_since(one.at) < period && (one.from < one.to) == upwards;
     changes.iter().filter(counts).map(|one| (one.to - one.from).abs()).sum()

@@ -1,4 +1,4 @@
-//! Observation-ups in the true state: pools, their open intents, nodes and the pods that hold them. They checker nothing.
+//! Look-ups in the true state: pools, their open intents, nodes and the pods that hold them. They check nothing.
 
 use std::sync::Arc;
 

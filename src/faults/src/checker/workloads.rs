@@ -20,7 +20,7 @@ use headroom_simulator::wire::{Call, Caller};
 /// Time that an edit may take to reach a decision's write: a watch that was cut, lists that were refused, a write that was
 /// delayed and tried again. Silence, pauses and cuts are added to it.
 const BELIEF: SignedDuration = SignedDuration::from_secs(45);
-/// How far the size may be off what the load asks for at the end, in percent: the tolerance, and whole percents.
+/// Maximum deviation of the load from what the size carries at the end, in percent: the tolerance, and whole percents.
 const TOLERATED: i64 = 13;
 
 /// A workload whose size is checked: the only Deployment of its namespace.
@@ -28,9 +28,9 @@ const TOLERATED: i64 = 13;
 pub struct Scaled {
     /// The Deployment.
     pub key: ObjectKey,
-    /// What it carries.
+    /// Load that one replica carries.
     pub weight: Weight,
-    /// When schedules open and close, and their fewest replicas.
+    /// Times at which schedules open and close, and their fewest replicas.
     pub openings: Vec<(Timestamp, Timestamp, i64)>,
     /// True if a metric is never known: then nothing may shrink.
     pub blind: bool,
@@ -45,7 +45,7 @@ pub struct Workloads {
     all: BTreeMap<String, WorkloadRecord>,
     /// True if the operator runs HPAs.
     pub runs_hpas: bool,
-    /// When the controller-manager runs HPAs too: since when and, unless for good, until when.
+    /// Times in which the controller-manager runs HPAs too: the start and, unless for good, the end.
     pub others: Vec<(Timestamp, Option<Timestamp>)>,
     /// Replicas and watches that hear nothing now.
     deaf_count: u32,
@@ -55,16 +55,16 @@ pub struct Workloads {
     deaf_until: Option<Timestamp>,
 }
 
-/// What is known of one workload.
+/// Record of one workload.
 #[derive(Debug)]
 struct WorkloadRecord {
     scaled: Scaled,
     /// Policies and HPAs as they are.
     objects: BTreeMap<(Kind, ObjectKey), Arc<Value>>,
-    /// Who owned the workload from when on, on which terms.
+    /// Owners of the workload with their terms, and the time at which each began; `None` for nobody.
     owners: Vec<(Timestamp, Option<Owner>)>,
     looks: Vec<Observation>,
-    /// What each policy has changed: each has a memory of its own.
+    /// Changes by each policy: each has a memory of its own.
     changes: BTreeMap<ObjectKey, Vec<Change>>,
     /// The decision that each life has stored last.
     journals: BTreeMap<Caller, Journal>,
@@ -85,7 +85,7 @@ struct Journal {
     done: bool,
 }
 
-/// Who may write the size.
+/// Policy or HPA that may write the size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Owner {
     kind: Kind,
@@ -141,7 +141,7 @@ impl Workloads {
         0 < self.deaf_count || (self.deaf_since.is_some() && lately)
     }
 
-    /// What was true after this may still be believed.
+    /// Returns the time since which everything that was true may still be believed.
     pub(super) fn believed_since(&self, now: Timestamp) -> Timestamp {
         let since = self.deaf_since.filter(|_| self.is_deaf(now)).unwrap_or(now);
         since.min(now).saturating_sub(BELIEF).unwrap_or(now)
@@ -189,7 +189,7 @@ impl Checker {
         let asks = if answered && !deaf { asked_for(store, load, key, *weight, now) } else { None };
         let exact = |look: &Observation| look.asks.filter(|(least, most)| least == most);
         let mut look = Observation { at: now, caller, answered, asks, kept: false };
-        // What only repeats what is stored need not be stored again.
+        // An observation that only repeats the stored one need not be stored again.
         look.kept = record
             .looks
             .last()
@@ -340,13 +340,13 @@ impl Checker {
 /// A size that is written.
 struct Write {
     caller: Caller,
-    /// When it was decided.
+    /// Time of the decision.
     at: Timestamp,
     from: i64,
     to: i64,
-    /// What the same policy has changed before.
+    /// Earlier changes by the same policy.
     changes: Vec<Change>,
-    /// What it may have changed.
+    /// Changes that it may have made.
     maybe: Vec<Change>,
 }
 
@@ -375,8 +375,8 @@ impl Write {
 type Wrong = (&'static str, String);
 
 impl WorkloadRecord {
-    /// Who may write the size: nobody while an HPA is run by others, else the oldest. One that is only previewed has the
-    /// workload where nobody else wants it.
+    /// Returns the owner that may write the size: nobody while an HPA is run by others, else the oldest. One that is
+    /// only previewed has the workload where nobody else wants it.
     fn owner(&self, runs_hpas: bool) -> Option<Owner> {
         let (mut claims, mut previews) = (Vec::new(), Vec::new());
         for ((kind, key), object) in &self.objects {
@@ -443,7 +443,7 @@ impl WorkloadRecord {
         all
     }
 
-    /// I20: whether it was not the policy's to decide.
+    /// I20: returns a violation unless the policy owned the workload in mode `Apply` at some time from `since` on.
     fn not_owned(&self, policy: &ObjectKey, since: Timestamp) -> Option<Wrong> {
         let spec =
             self.objects.get(&(Kind::ScalingPolicy, policy.clone())).and_then(|one| at(one, &["spec"]));
@@ -467,7 +467,7 @@ impl WorkloadRecord {
         Some(("I20", format!("by policy {policy}, and its owner is {}", message.join(", then "))))
     }
 
-    /// I1, I18, I19: what the change breaks.
+    /// I1, I9, I18, I19: returns the violations of the change.
     fn broken(&self, write: &Write, (since, now): (Timestamp, Timestamp)) -> Vec<Wrong> {
         let mut wrong = Vec::new();
         let soon = write.at.saturating_add(CLOCKS).unwrap_or(now).max(now);
@@ -544,8 +544,8 @@ impl WorkloadRecord {
             .then(|| ("I18", format!("the load asked for {most} at {at}, and the window is {window:#}")))
     }
 
-    /// The looks that hold a change: the one that it was decided by, and those within the window that were stored while
-    /// the owner was the same.
+    /// Observations that hold a change: the one that it was decided by, and those within the window that were stored
+    /// while the owner was the same.
     fn within(&self, write: &Write, window: SignedDuration) -> impl Iterator<Item = &Observation> {
         let last = self.looks.iter().rposition(|look| look.caller == write.caller && look.at <= write.at);
         let same_since = self.same_owner_since();
@@ -563,7 +563,8 @@ impl WorkloadRecord {
         self.looks[..last.unwrap_or(0)].iter().filter(counts).chain(decided_by)
     }
 
-    /// Since when, an edit's way included, nobody else has owned the workload: another owner has a memory of its own.
+    /// Returns the time since which nobody else has owned the workload, the delay of an edit included: another owner
+    /// has a memory of its own.
     fn same_owner_since(&self) -> Timestamp {
         let name = |owner: &Option<Owner>| {
             owner.as_ref().map(|owner| (owner.kind, owner.name.clone(), owner.beside))
@@ -572,7 +573,8 @@ impl WorkloadRecord {
         changed.map_or(Timestamp::MIN, |pair| pair[1].0.saturating_add(BELIEF).unwrap_or(Timestamp::MAX))
     }
 
-    /// What is wrong with the size at the end.
+    /// Describes a size that is wrong at the end; `None` for a right one, and for a workload without a size or an
+    /// owner.
     fn off(&self, store: &Store, now: Timestamp) -> Option<String> {
         let key = &self.scaled.key;
         let size = number(store.find(Kind::Deployment, key)?, &["spec", "replicas"])?;

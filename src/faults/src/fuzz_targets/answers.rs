@@ -92,7 +92,7 @@ pub(super) fn lease(answer: &Value) -> Understood {
     )
 }
 
-/// What discovery is asked for: the group of a kind, its resources, and the versions of custom metrics.
+/// Returns the answers of discovery: the group of a kind, its resources, and the versions of custom metrics.
 pub(super) fn sane_discovery() -> String {
     let group = |name: &str, version: &str| {
         let version = json!({"groupVersion": format!("{name}/{version}"), "version": version});

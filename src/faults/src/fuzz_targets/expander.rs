@@ -29,7 +29,7 @@ pub(super) fn sane() -> String {
     String::from_utf8(answer.encode_to_vec()).unwrap_or_default()
 }
 
-/// What one answer leaves of a question.
+/// Checks the options that an answer keeps of a question.
 pub(super) fn answer(bytes: &[u8]) -> Understood {
     let answer = BestOptionsResponse::decode(bytes).map_err(|error| error.to_string())?;
     let question = question();

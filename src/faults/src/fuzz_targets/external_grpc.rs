@@ -21,7 +21,7 @@ use headroom_provider::external_grpc::Settings;
 use headroom_provider::gate::{Closed, End, Gate};
 use headroom_provider::{Asked, CloudProvider as _, NodeShape, PoolAtProvider, ProviderSettings};
 
-/// What the server answers, whatever it is asked.
+/// Answers of the server, whatever it is asked.
 #[derive(Clone, Debug, Default)]
 struct Server {
     groups: NodeGroups,
@@ -99,7 +99,8 @@ pub(super) fn sane() -> String {
     String::from_utf8(server.written()).unwrap_or_default()
 }
 
-/// One observation of a pool whose server answers so. What cannot be read is a failure of the pool, in words.
+/// One observation of a pool whose server answers so. An answer that cannot be read is a failure of the pool, with a
+/// message.
 pub(super) fn answers(bytes: &[u8]) -> Understood {
     let server = Arc::new(Server::read(bytes).map_err(|error| error.to_string())?);
     let host = Host::simulated(UnixTime(1_800_000_000).to_jiff(), 1);

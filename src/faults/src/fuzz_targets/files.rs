@@ -30,7 +30,7 @@ pub(super) const TARGETS: &[FuzzTarget] = &[
     FuzzTarget::of_bytes(Bytes { name: "imports", sane: sane_imports, alphabet: YAML, read: imported }),
 ];
 
-/// Bytes as text, or the words that they are not.
+/// Bytes as text, or a message that they are not.
 fn utf8(bytes: &[u8]) -> Result<&str, String> {
     std::str::from_utf8(bytes).map_err(|error| error.to_string())
 }

@@ -1,4 +1,4 @@
-//! What metrics and clouds answer.
+//! Answers of metrics and clouds.
 
 use headroom_core::time::UnixTime;
 use kube::Client;
@@ -88,8 +88,8 @@ pub(super) fn sane_query() -> String {
         .to_owned()
 }
 
-/// What is sent for a query that is let through demands the namespace, by a reading of its own; it can be read itself,
-/// and is confined in turn.
+/// Checks that each query that is sent for one that is let through demands the namespace, by a reading of its own; it
+/// can be read itself, and is confined in turn.
 pub(super) fn query(text: &[u8]) -> Understood {
     let text = String::from_utf8_lossy(text);
     let confined = metrics::confine(&text, "namespace", "shop").map_err(|error| error.to_string())?;

@@ -99,7 +99,7 @@ pub(super) fn sane_status() -> String {
     .to_string()
 }
 
-/// Nothing of a status is ever refused: what cannot be read is left out, and reported.
+/// Nothing of a status is ever refused: parts that cannot be read are left out, and reported.
 pub(super) fn status(value: &Value) -> Understood {
     let (status, notes) = status_of(value);
     let (history, more) = parse(&status);
@@ -192,7 +192,7 @@ pub(super) fn sane_window() -> String {
     json!({"zone": "Europe/Berlin", "start": "0 8 * * 1-5", "seconds": 3_600}).to_string()
 }
 
-/// What changes next is ahead.
+/// Checks that the next change of a window is ahead.
 pub(super) fn window(value: &Value) -> Understood {
     let word = |field: &str| value[field].as_str().unwrap_or("no text");
     let window = Window::new(word("zone"), word("start"), value["seconds"].as_u64().unwrap_or(0));

@@ -76,7 +76,7 @@ pub(super) fn sane() -> String {
     .to_string()
 }
 
-/// Three plans, each with the memory of the one before. What cannot be read is left out, as the operator does.
+/// Three plans, each with the memory of the one before. Objects that cannot be read are left out, as the operator does.
 pub(super) fn plans(value: &Value) -> Understood {
     let lists = value.as_object().ok_or("not an object with lists of objects")?;
     let n_objects: usize = lists.values().filter_map(Value::as_array).map(Vec::len).sum();
@@ -201,7 +201,7 @@ fn within_bounds(plan: &Plan, config: &Config) {
     }
 }
 
-/// Checks that nothing panicked: what did is caught and set aside, and its reason says so.
+/// Checks that nothing panicked: a part that did is caught and set aside, and its reason names the panic.
 fn assert_no_bug(plan: &Plan) {
     let reasons = &plan.reasons;
     let of_pools = reasons.pools.values().flatten().map(|said| said.reason);

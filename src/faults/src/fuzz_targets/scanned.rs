@@ -24,7 +24,7 @@ const LABELS_FOLLOW: &[&str] = &["by", "without", "on", "ignoring", "group_left"
 /// True if every selector of `query` begins with `matcher`.
 ///
 /// # Errors
-/// What could read other series, in words.
+/// Message about the part that could read other series.
 pub(super) fn is_confined(query: &str, matcher: &str) -> Result<(), String> {
     let blanked = without_texts(query)?;
     let mut rest = blanked.as_str();
@@ -56,7 +56,7 @@ pub(super) fn is_confined(query: &str, matcher: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// What follows a word, its labels skipped.
+/// Returns the rest of the query after a word, its labels skipped.
 fn after_word<'q>(word: &str, rest: &'q str) -> Result<&'q str, String> {
     let follows = rest.trim_start();
     let keyword = word.to_ascii_lowercase();

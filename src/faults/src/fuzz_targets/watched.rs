@@ -16,7 +16,7 @@ use headroom_observe::watched::{Change, Watched};
 use headroom_observe::workloads::Workloads;
 use headroom_operator::controllers::workloads::{WorkloadPhase, hpa_status, resolve};
 
-/// What a watch makes of the object: both stores take it, or the error says why not.
+/// Reads an object as a watch does: both stores take it, or the error gives the reason.
 pub(super) fn watched<K: Watched>(value: &Value) -> Understood {
     let object: K = decoded(value)?;
     let mut decoder = Decoder::default();
@@ -97,7 +97,7 @@ pub(super) fn sane_capacity_buffer() -> String {
     .to_string()
 }
 
-/// A CapacityBuffer, or the words that its status has for what is wrong with it.
+/// A CapacityBuffer, or the message that its status has for its fault.
 pub(super) fn capacity_buffer(value: &Value) -> Understood {
     watched::<SlimCapacityBuffer>(value)?;
     let buffer = convert::buffer::capacity_buffer::<false>(&decoded(value)?, &mut Decoder::default());

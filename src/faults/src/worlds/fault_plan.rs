@@ -1,4 +1,5 @@
-//! The trouble of a seed: which kinds of fault strike, how often and when. Swarm testing: most kinds are off in most seeds.
+//! Faults of a seed: the kinds that strike, their rates and their times. Swarm testing: most kinds are off in most
+//! seeds.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use crate::disturbance::{Disturbance, Stored};
 use headroom_simulator::scenario::{Action, Event};
 use headroom_simulator::wire::FaultRates;
 
-/// What strikes.
+/// Faults of a run.
 #[derive(Debug, Clone)]
 pub struct FaultPlan {
     /// Faults of requests to the API server.
@@ -22,9 +23,9 @@ pub struct FaultPlan {
     pub effects_per_life_max: u64,
     /// Replicas.
     pub replicas_count: usize,
-    /// What strikes at set times.
+    /// Disturbances at set times.
     pub disturbances: Vec<(SignedDuration, Disturbance)>,
-    /// What the cloud does at set times.
+    /// Events of the cloud at set times.
     pub events: Vec<Event>,
     /// True if machines go, or do not come, or are not what was promised: then purchases cannot be counted.
     pub machines_fail: bool,

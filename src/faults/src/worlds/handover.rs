@@ -85,7 +85,7 @@ impl World {
         let mut found: Vec<Lived> = Vec::new();
         for (from, (kind, object)) in there.chain(later) {
             let key = ObjectKey::of(object);
-            // What has no target is an edit of one that is there.
+            // A policy without a target is an edit of one that is there.
             let whole = text(object, &["spec", "target", "type"]).is_some();
             if *kind == Kind::ScalingPolicy && *key.namespace == *namespace && whole {
                 let until = self.deleted_at(&key).unwrap_or(end).min(end);

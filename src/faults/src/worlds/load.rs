@@ -102,7 +102,7 @@ impl World {
         (opens, opens + lasts, random.i64(4..=max))
     }
 
-    /// What a policy adds to the spec of its workload: schedules.
+    /// Returns the fields that a policy adds to the spec of its workload: schedules.
     fn added(&self, openings: &[(Timestamp, Timestamp, i64)]) -> Value {
         let Some((opens, closes, floor)) = openings.first() else { return json!({}) };
         let passed = opens.duration_since(self.scenario.start).as_mins();
@@ -149,7 +149,7 @@ impl World {
             let spec = match random.u8(0..3) {
                 0 => json!({"minReplicas": random.i64(1..=5)}),
                 1 => json!({"maxReplicas": random.i64(5..=16)}),
-                // What is counted begins with a behavior: it is never taken away or added.
+                // Changes are counted from a behavior on: it is never taken away or added.
                 _ if draft.behaves => json!({"behavior": behavior(random)}),
                 _ => json!({"maxReplicas": draft.max}),
             };

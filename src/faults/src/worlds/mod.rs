@@ -31,26 +31,26 @@ use headroom_simulator::run::{Options, run};
 use headroom_simulator::scenario::Scenario;
 use headroom_simulator::trace::{Line, StableHash};
 
-/// How a seed is tried.
+/// Options of a seed's run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SeedOptions {
-    /// How the operator observes; drawn by the seed if not said.
+    /// Interface by which the operator observes; `None` for the one that the seed decides.
     pub port: Option<PortKind>,
     /// True if the run is held against one without faults too.
     pub differential: bool,
-    /// Time that the goal must hold without a write; a minute and a half if not said.
+    /// Time that the goal must hold without a write; `None` for a minute and a half.
     pub stay: Option<SignedDuration>,
     /// True if the report holds what happened, line by line.
     pub keeps_log: bool,
-    /// When the run may end early, because what was looked for is found.
+    /// Violation at which the run may end early, because it is the one that was looked for.
     pub until: Option<Until>,
-    /// What the world is directed at, if anything.
+    /// Theme of the world, if any.
     pub theme: Option<Theme>,
     /// An incident at a seam of the operator, which the checker is to find.
     pub seam: Option<SeamFault>,
 }
 
-/// What ends a run early.
+/// Violation that ends a run early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Until {
     /// Any violation.
@@ -69,18 +69,18 @@ impl Until {
     }
 }
 
-/// What one seed came to.
+/// Result of one seed.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
-    /// How the operator observed.
+    /// Interface by which the operator observed.
     pub port: PortKind,
     /// Time that the run was, in simulated time.
     pub simulated: SignedDuration,
-    /// What went wrong by itself, and how often.
+    /// Number of faults that struck, by name.
     pub faults: BTreeMap<&'static str, u64>,
-    /// What must never happen, and did.
+    /// Violations of invariants.
     pub violations: Vec<Violation>,
     /// The hash of everything that happened.
     pub hash: StableHash,
@@ -96,7 +96,7 @@ pub struct Report {
     pub log: Vec<String>,
 }
 
-/// How often the end is looked at.
+/// Period between two examinations of the end.
 const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(5);
 
 /// One run of a world.
@@ -109,7 +109,7 @@ struct Run {
 /// Runs one seed.
 ///
 /// # Errors
-/// When the runtime cannot be built.
+/// If the runtime cannot be built.
 pub fn run_seed(seed: u64, seed_options: &SeedOptions) -> std::io::Result<Report> {
     let mut world = seed_options.theme.map_or_else(|| World::of(seed), |theme| World::on(theme, seed));
     world.stay = seed_options.stay.unwrap_or(world.stay);
@@ -215,7 +215,7 @@ fn play(
     Ok(Run { end, checker, report })
 }
 
-/// The world, its trouble and what came of it, for whoever replays a seed.
+/// Describes the world, its faults and the writes of the run, for the replay of a seed.
 fn describe(scenario: &Scenario, fault_plan: &FaultPlan, trace: &[Line]) -> Vec<String> {
     let manifests = scenario.manifests.iter().map(|(_, object)| object.to_string());
     let events = scenario.events.iter().map(|event| format!("at {:#} {:?}", event.after, event.action));
@@ -230,7 +230,7 @@ fn truths(account: Option<&SharedAccount>) -> Vec<(String, Truth)> {
     account.lock().truth().map(|(name, truth)| (name.to_string(), truth)).collect()
 }
 
-/// The differential oracle: what a run with faults may differ in from the run of the same world without.
+/// The differential oracle: differences that a run with faults may have from the run of the same world without.
 ///
 /// The pods that run are the same. Nodes and purchases are the same where demand only grows and no machine failed;
 /// writes grow by what faults explain and no more.

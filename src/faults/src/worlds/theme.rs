@@ -1,4 +1,4 @@
-//! Worlds that are directed at something: circumstances that random ones hardly ever come to. What else goes wrong in them is
+//! Worlds that are directed at something: circumstances that random ones hardly ever come to. Other faults in them are
 //! drawn as in every other world.
 
 use clap::ValueEnum;
@@ -20,7 +20,7 @@ const FORGERIES: u64 = 6;
 /// Pods that fit one node.
 const PODS_PER_NODE: i64 = 4;
 
-/// What a world is directed at.
+/// Circumstances that a world is directed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Theme {
     /// One of two zones falls silent for eight minutes, and most of the load goes meanwhile
@@ -129,7 +129,7 @@ impl FaultPlan {
     pub fn on(theme: Theme, seed: u64, world: &World) -> FaultPlan {
         let seconds = SignedDuration::from_secs;
         if theme == Theme::Choice {
-            // Who is stopped, or cannot reach the cloud, asks nobody: nothing else goes wrong.
+            // A replica that is stopped, or cannot reach the cloud, asks nobody: nothing else goes wrong.
             return FaultPlan { events: refusals(), ..FaultPlan::none() };
         }
         if theme == Theme::Refused {
@@ -153,7 +153,8 @@ impl FaultPlan {
         fault_plan
     }
 
-    /// Removals that nobody decided on, the next of all there are with each seed, each just before all replicas end: who takes over reads them.
+    /// Removals that nobody decided on, the next of all there are with each seed, each just before all replicas end:
+    /// the replica that takes over reads them.
     fn forgeries(&mut self, seed: u64) {
         let mut random = fastrand::Rng::with_seed(seed ^ 0x0000_f04e_0000_0004);
         for number in 0..FORGERIES {

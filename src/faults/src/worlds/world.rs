@@ -37,11 +37,11 @@ pub struct World {
     pub scaled: Vec<Scaled>,
     /// True if the operator runs HPAs.
     pub runs_hpas: bool,
-    /// When the controller-manager runs HPAs: since when and, unless for good, until when.
+    /// Times in which the controller-manager runs HPAs: the start and, unless for good, the end.
     pub hpas_run_by_others: Vec<(Timestamp, Option<Timestamp>)>,
     /// Budgets of removals that people wrote.
     pub removal_limits: Vec<RemovalLimit>,
-    /// What the end is held against.
+    /// Goal that the end is compared with.
     pub goal: Goal,
     /// Time that it must hold without a write.
     pub stay: SignedDuration,
@@ -99,7 +99,7 @@ impl World {
         }
     }
 
-    /// When trouble ends, counted from the start.
+    /// Returns the time at which trouble ends, counted from the start.
     #[must_use]
     pub fn calm_after(&self) -> SignedDuration {
         self.trouble

@@ -1,4 +1,5 @@
-//! Objects that no sane person writes, by the thousand: each is understood or refused with words, and nothing panics.
+//! Objects that no sane person writes, by the thousand: each is understood or refused with a message, and nothing
+//! panics.
 //!
 //! Each case is a sane example with a few of its values or bytes replaced, dropped or doubled. `HEADROOM_CASES` says how many
 //! of each kind are tried; `make soak` tries a million.

@@ -104,8 +104,8 @@ const KEPT_ON: &[(Theme, u64, &[&str], &str)] = &[
 const TWICE_EVERY: u64 = 100;
 /// Each of these is held against the run of the same world without faults.
 const DIFFERENTIAL_EVERY: u64 = 20;
-/// Seeds that failed once, each with the faults without which its event cannot come about, and what it found. Where a fault no longer
-/// strikes, the seed has become another run: replace it.
+/// Seeds that failed once, each with the faults without which its event cannot come about, and what it found. If a
+/// fault no longer strikes, the seed has become another run: replace it.
 const KEPT: &[(u64, &[&str], &str)] = &[
     (1, &[], "evictions named no uid: kube 5.0 sends their options in a field that the API server drops"),
     (10, &["clock jumped"], "an intent stayed open for a day after a wall clock had jumped there and back"),

@@ -56,7 +56,7 @@ struct FaultOptions {
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
 
-    /// How the operator observes the cluster; by default the seed decides, wire in every fourth
+    /// Interface by which the operator observes the cluster; by default the seed decides, wire in every fourth
     #[arg(long, value_enum)]
     port: Option<PortKind>,
 
@@ -64,7 +64,7 @@ struct FaultOptions {
     #[arg(long)]
     differential: bool,
 
-    /// How long the goal must hold without a write before a run ends
+    /// Time that the goal must hold without a write before a run ends
     #[arg(long, value_name = "TIME", default_value = "90s", value_parser = headroom::simulate::length)]
     stay: SignedDuration,
 
@@ -125,7 +125,7 @@ impl FaultOptions {
         format!("simulate-faults --seed {seed}{port}{theme}{differential}")
     }
 
-    /// How the seeds are tried, in words.
+    /// Describes how the seeds are tried.
     fn tried(&self) -> String {
         let port = self.port.map_or("drawn", PortKind::word);
         let differential = if self.differential { ", differential" } else { "" };
@@ -163,7 +163,8 @@ fn main() -> ExitCode {
 /// Runs the seeds.
 ///
 /// # Errors
-/// When an invariant was violated, or a seed was not the same run twice; what and how to replay it has been printed.
+/// If an invariant was violated, or a seed was not the same run twice; the violation and the command that replays it
+/// have been printed.
 fn simulate_faults(options: &FaultOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
     if !options.totals.is_empty() {

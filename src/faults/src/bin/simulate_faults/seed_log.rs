@@ -1,4 +1,4 @@
-//! What seeds came to, one line of JSON each in a file: a long run that is interrupted goes on where it stopped, and the
+//! Results of seeds, one line of JSON each in a file: a long run that is interrupted goes on where it stopped, and the
 //! files of several machines are added up.
 
 use std::collections::BTreeMap;
@@ -12,16 +12,16 @@ use serde::{Deserialize, Serialize};
 
 use headroom_faults::worlds::Report;
 
-/// What one seed came to.
+/// Result of one seed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SeedLine {
     /// The seed.
     pub(crate) seed: u64,
-    /// How the seeds of this file are tried, in words: seeds tried in another way do not count as tried.
+    /// Description of how the seeds of this file are tried: seeds tried in another way do not count as tried.
     pub(crate) tried: String,
     /// The hash of the run.
     pub(crate) hash: String,
-    /// How often it was run.
+    /// Number of its runs.
     pub(crate) runs: u32,
     /// Simulated time of all its runs, in seconds.
     pub(crate) simulated_seconds: f64,
@@ -29,7 +29,7 @@ pub(crate) struct SeedLine {
     pub(crate) cpu_seconds: f64,
     /// Faults by name.
     pub(crate) faults: BTreeMap<String, u64>,
-    /// What must never happen, and did; two runs that differ among them.
+    /// Violations of invariants; a difference between two runs is one of them.
     pub(crate) violations: Vec<String>,
     /// Writes of the operator.
     pub(crate) writes: u64,
@@ -78,7 +78,7 @@ pub(crate) struct Sums {
     late_calls: u64,
 }
 
-/// What is remembered of each seed.
+/// Part of each seed's result that is kept in memory.
 #[derive(Debug)]
 struct Kept {
     twice: bool,
@@ -129,11 +129,11 @@ struct Failed<'a> {
 pub(crate) struct Alone {
     /// The seed.
     pub(crate) seed: u64,
-    /// How the operator observed the cluster.
+    /// Interface by which the operator observed the cluster.
     pub(crate) port: &'static str,
     /// The hash of the run.
     pub(crate) hash: String,
-    /// What happened, line by line.
+    /// Log of the run, line by line.
     pub(crate) log: Vec<String>,
 }
 
@@ -161,7 +161,7 @@ impl Sums {
         self.lines.contains_key(&seed)
     }
 
-    /// How many seeds there are.
+    /// Returns the number of seeds.
     pub(crate) fn count(&self) -> usize {
         self.lines.len()
     }
@@ -243,7 +243,7 @@ impl SeedLog {
     /// Opens or makes the file; what it holds of seeds tried in this way is added to `sums`.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// If the file cannot be read or written.
     pub(crate) fn open(path: &Path, tried: &str, sums: &mut Sums) -> anyhow::Result<SeedLog> {
         let context = || format!("failed to open {}", path.display());
         let mut file =
@@ -262,7 +262,7 @@ impl SeedLog {
     /// Adds a line in one write.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    /// If the file cannot be written.
     pub(crate) fn add(&mut self, line: &SeedLine) -> anyhow::Result<()> {
         let mut text = serde_json::to_string(line)?;
         text.push('\n');
@@ -273,7 +273,7 @@ impl SeedLog {
 /// The sums over files of lines; lines that cannot be read, such as one that was cut off, are left out.
 ///
 /// # Errors
-/// When a file cannot be read, or when the files hold seeds that were tried in different ways.
+/// If a file cannot be read, or if the files hold seeds that were tried in different ways.
 pub(crate) fn total(paths: &[std::path::PathBuf]) -> anyhow::Result<Sums> {
     let mut sums = Sums::default();
     let mut tried: Option<String> = None;

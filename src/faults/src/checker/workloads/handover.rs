@@ -1,5 +1,5 @@
-//! Whose a workload is when it changes hands: policies that are not applied, and HPAs that the controller-manager runs too.
-//! It knows none of the questions by which the operator finds out.
+//! Ownership of workloads that change hands: policies that are not applied, and HPAs that the controller-manager runs
+//! too. It knows none of the questions by which the operator finds out.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -9,11 +9,12 @@ use super::super::terms::Knowledge;
 use super::{WorkloadRecord, Workloads, Wrong};
 use headroom_simulator::store::{Entry, Kind, ObjectKey, at, number, text, timestamp};
 
-/// How often the controller-manager looks at each HPA. By its first look, a period after its start, it leaves a trace of
-/// itself in the HPA's status, if the operator runs the HPA; from then on the operator has as long as for hearing of an edit.
+/// Period with which the controller-manager looks at each HPA. By its first look, a period after its start, it leaves a
+/// trace of itself in the HPA's status, if the operator runs the HPA; from then on the operator has as long as for
+/// hearing of an edit.
 const LOOKS_EVERY: SignedDuration = SignedDuration::from_secs(15);
 
-/// What a policy's mode lets happen.
+/// Effect of a policy's mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mode {
     /// It is decided and done.
@@ -57,7 +58,8 @@ impl WorkloadRecord {
         Some(ObjectKey::new(&self.scaled.key.namespace, name))
     }
 
-    /// I20: whether the controller-manager runs the HPA of this policy, since `others_since`, and the operator must know.
+    /// I20: returns a violation if the controller-manager runs the HPA of this policy, since `others_since`, and the
+    /// operator must know.
     ///
     /// It must where both the HPA and that controller had been there for a look at `since`, the oldest that the operator may
     /// believe: then the operator has never had a reason to take it for gone, however silent watches were. Whoever lays hands
