@@ -23,7 +23,7 @@ const OLD_BEHAVIOR: &str = "autoscaling.alpha.kubernetes.io/behavior";
 /// One ScalingPolicy an HPA.
 ///
 /// # Errors
-/// When there is no HPA.
+/// If there is no HPA.
 pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let hpas: Vec<&Source> =
         sources.iter().filter(|source| source.kind() == "HorizontalPodAutoscaler").collect();

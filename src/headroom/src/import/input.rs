@@ -1,4 +1,4 @@
-//! What is imported: objects from files, standard input or a live cluster; it converts nothing.
+//! Input of an import: objects from files, standard input or a live cluster; it converts nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ use headroom_observe::host::files::{self, Bounded};
 /// Most bytes of all files together.
 const ALL_BYTES_MAX: usize = 512 << 20;
 
-/// Where objects of a live cluster come from.
+/// Origin of the objects of a live cluster.
 pub(super) const CLUSTER: &str = "the cluster";
 
 /// An object, and where it stands, for messages.
@@ -53,7 +53,7 @@ impl Source {
     }
 }
 
-/// What was read.
+/// Result of reading.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Read {
     /// The objects.
@@ -65,7 +65,7 @@ pub(super) struct Read {
 /// All objects of these files, `-` for standard input; YAML with several documents or JSON, and Lists taken apart.
 ///
 /// # Errors
-/// When a file cannot be read.
+/// If a file cannot be read.
 pub(super) fn read_files(files: &[PathBuf]) -> anyhow::Result<Read> {
     let mut all = Read::default();
     let mut left = ALL_BYTES_MAX;
@@ -139,7 +139,7 @@ pub struct Kind {
 /// installed.
 ///
 /// # Errors
-/// When the cluster cannot be reached, or does not let itself be read.
+/// If the cluster cannot be reached, or does not let itself be read.
 pub(super) async fn read_live(kinds: &[Kind], namespace: Option<&str>) -> anyhow::Result<Vec<Source>> {
     let client = kube::Client::try_from(run::cluster_config().await?)?;
     let mut sources = Vec::new();

@@ -23,7 +23,7 @@ pub(super) const KINDS: &[Kind] =
 const POLLING_SECONDS: u64 = 30;
 /// Default of `workloads.syncPeriod`, and the period of the controller-manager.
 const SYNC_SECONDS: u64 = 15;
-/// How long the way down waits where nothing is said.
+/// Default of the stabilization window for scaling down, in seconds.
 const WINDOW_SECONDS: u64 = 300;
 const MAX_REPLICAS: i64 = 100;
 /// Fields of a ScaledObject that are whole numbers.
@@ -35,7 +35,7 @@ const WHOLE: [&str; 6] = [
     "minReplicaCount",
     "maxReplicaCount",
 ];
-/// Where a ScaledObject has the behavior of its HPA.
+/// Path of the behavior of its HPA in a ScaledObject.
 const BEHAVIOR: &str = "advanced.horizontalPodAutoscalerConfig.behavior";
 /// Longest that a window may be open.
 const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
@@ -43,7 +43,7 @@ const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
 /// One ScalingPolicy a ScaledObject, and a ClusterScalingPolicy with the Prometheus servers.
 ///
 /// # Errors
-/// When there is no ScaledObject.
+/// If there is no ScaledObject.
 pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let scaled: Vec<&Source> = sources.iter().filter(|source| source.kind() == "ScaledObject").collect();
     anyhow::ensure!(
@@ -191,7 +191,7 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
     }
 }
 
-/// Says that what the size depends on is missing here.
+/// Makes the draft a preview, because something that the size depends on is missing here.
 fn not_kept(draft: &mut Draft, what: &str) {
     draft.only_preview(&format!("without {what}, see above; Apply once something else is in its place"));
 }
@@ -298,7 +298,8 @@ fn cron(draft: &mut Draft, shown: &str, data: &Value) {
     }
 }
 
-/// How long after its start a window ends, the shortest of the next ones, and whether they differ.
+/// Returns the shortest length of the next windows, in seconds, and true if their lengths differ; `None` for
+/// expressions that cannot be read, and for lengths that a window cannot have.
 fn length(zone: &str, start: &str, end: &str) -> Option<(u64, bool)> {
     let zone = TimeZone::get(zone).ok()?;
     let (start, end) = (Cron::parse(start).ok()?, Cron::parse(end).ok()?);
@@ -316,7 +317,7 @@ fn length(zone: &str, start: &str, end: &str) -> Option<(u64, bool)> {
         .then(|| Some((u64::try_from(shortest).ok()?, 1 < lengths.len())))?
 }
 
-/// What happens while metrics fail.
+/// Converts the behavior while metrics fail.
 ///
 /// Source: KEDA, pkg/fallback/fallback.go, for the four behaviors.
 fn fallback(draft: &mut Draft, spec: &Value) {

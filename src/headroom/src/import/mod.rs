@@ -87,7 +87,7 @@ enum From {
     Keda(Input),
 }
 
-/// What all imports read and print.
+/// Input and options that all imports have.
 #[derive(Args, Clone, Debug)]
 struct Input {
     /// Files of YAML or JSON, - for standard input: manifests, Lists, and answers of the AWS command line
@@ -120,17 +120,17 @@ impl Input {
 /// An import.
 type Convert = fn(&[input::Source]) -> anyhow::Result<Made>;
 
-/// What an import has made.
+/// Result of an import.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Made {
     /// The objects.
     drafts: Vec<output::Draft>,
-    /// What was left out, each with the reason.
+    /// Objects and flags that were left out, each with the reason.
     left_out: Vec<String>,
 }
 
 impl Made {
-    /// Takes in what was made of one object.
+    /// Takes in the result of one object.
     fn take(&mut self, made: anyhow::Result<output::Draft>) {
         match made {
             Ok(draft) => self.drafts.push(draft),
@@ -138,7 +138,7 @@ impl Made {
         }
     }
 
-    /// What was made of what could be read, with the documents that could not.
+    /// Converts the documents that could be read, and names those that could not.
     fn of(read: input::Read, convert: Convert) -> anyhow::Result<Self> {
         Self::beside(read.unreadable, convert(&read.sources))
     }
@@ -155,10 +155,8 @@ impl Made {
         }
     }
 
-    /// YAML with comments, and what is left out of it.
-    ///
-    /// # Errors
-    /// When a draft cannot be written as YAML.
+    /// YAML with comments, and the reason for each object that is left out of it. A draft that cannot be written as YAML
+    /// is one of those.
     fn render(self) -> anyhow::Result<(String, Vec<String>)> {
         let Self { drafts, mut left_out } = self;
         let mut documents = Vec::new();
@@ -180,7 +178,7 @@ impl Made {
 /// Reads, converts and prints.
 ///
 /// # Errors
-/// When something cannot be read, or something had to be left out; the words name the cause and the fix.
+/// If something cannot be read, or something had to be left out; the message names the cause and the fix.
 pub async fn import(options: ImportOptions) -> anyhow::Result<()> {
     telemetry::start_quiet();
     let (input, mut made) = match options.from {
@@ -245,7 +243,8 @@ fn say_not_whole(draft: &mut output::Draft, title: &str, object: &Value, fields:
     }
 }
 
-/// Says of a workload of another kind than those of Kubernetes what the operator needs to scale it.
+/// Comments on a workload of another kind than those of Kubernetes, with the permission that the operator needs to
+/// scale it.
 fn say_foreign_target(draft: &mut output::Draft, target: &Value) {
     let version = target["apiVersion"].as_str().unwrap_or("apps/v1");
     let kind = target["kind"].as_str().unwrap_or("Deployment");
@@ -264,7 +263,7 @@ fn plural(kind: &str) -> String {
     format!("{}s", kind.to_ascii_lowercase())
 }
 
-/// Says which of the files' objects an import has made nothing of.
+/// Names the files' objects that an import has made nothing of.
 fn say_passed_over(made: &mut Made, sources: &[input::Source], is_used: impl Fn(&input::Source) -> bool) {
     // Of a live cluster whole kinds were read, most of whose objects are somebody else's.
     let others = sources.iter().filter(|source| !is_used(source) && source.from != input::CLUSTER);

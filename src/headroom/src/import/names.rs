@@ -32,7 +32,7 @@ pub(super) fn unique(wish: &str, max: usize, fallback: &str, taken: &mut BTreeSe
     name
 }
 
-/// What names have in common at their beginning, without a part of a word; the first name where that is nothing.
+/// Returns the common beginning of names, without a part of a word; the first name where that is nothing.
 #[must_use]
 pub(super) fn common(names: &[&str]) -> String {
     let Some((first, others)) = names.split_first() else { return String::new() };

@@ -1,4 +1,4 @@
-//! What an import prints: objects of ours as YAML, checked as the API server would, with a comment on each difference.
+//! Output of an import: objects of ours as YAML, checked as the API server would, with a comment on each difference.
 
 use std::collections::BTreeMap;
 
@@ -137,7 +137,7 @@ impl Draft {
     /// The object and its comments as YAML.
     ///
     /// # Errors
-    /// When our own validation refuses the object; the words name the field, the fix and the comment behind the value.
+    /// If our own validation refuses the object; the message names the field, the fix and the comment behind the value.
     pub(super) fn render(&self) -> anyhow::Result<String> {
         let errors =
             validate(&self.object).map_err(|error| anyhow::anyhow!("{error:#}{}", self.unknown()))?;
@@ -164,7 +164,7 @@ impl Draft {
         Ok(text)
     }
 
-    /// The comments on unknown fields, each after a `; `: what is missing may have been meant by one of them.
+    /// The comments on unknown fields, each after a `; `: a missing field may have been meant by one of them.
     fn unknown(&self) -> String {
         let comments = self.head.iter().filter(|comment| comment.contains(UNKNOWN));
         comments.map(|comment| format!("; {comment}")).collect()

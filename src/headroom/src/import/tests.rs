@@ -1,4 +1,4 @@
-//! What each import keeps, and what it says of the rest.
+//! Fields that each import keeps, and its comments on the rest.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ fn sources(yaml: &str) -> Vec<Source> {
 
 type Convert = fn(&[Source]) -> anyhow::Result<Made>;
 
-/// What is printed, in one line each comment, and what is left out.
+/// Returns the YAML, with each comment in one line, and the objects that are left out.
 fn printed(convert: Convert, yaml: &str) -> (String, Vec<String>) {
     let (text, left_out) = convert(&sources(yaml)).expect("an import").render().expect("YAML");
     (text.replace("\n#   ", " "), left_out)

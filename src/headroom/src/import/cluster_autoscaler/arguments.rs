@@ -14,7 +14,7 @@ pub(super) struct Given {
     pub name: String,
     /// Its value; `true` for a bare switch.
     pub value: String,
-    /// What is known of it.
+    /// Flag of Cluster Autoscaler of this name; `None` if it is unknown.
     pub flag: Option<&'static Flag>,
 }
 

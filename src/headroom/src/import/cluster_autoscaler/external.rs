@@ -14,7 +14,7 @@ use crate::import::output::Draft;
 
 /// The word of `--cloud-provider`.
 pub(super) const WORD: &str = "externalgrpc";
-/// Where the operator's certificates lie.
+/// Folder with the operator's certificates.
 pub(super) const FOLDER: &str = "/etc/headroom/external-grpc/cluster-autoscaler";
 /// Keys of the configuration of a server.
 const KEYS: [&str; 5] = ["address", "key", "cert", "cacert", "grpc_timeout"];
@@ -46,7 +46,7 @@ pub(super) fn is_config(line: &CommandLine, sources: &[Source], source: &Source)
 /// The pool.
 ///
 /// # Errors
-/// When the configuration of the server is not among what was given.
+/// If the configuration of the server is not among what was given.
 pub(super) fn pool(line: &CommandLine, sources: &[Source], settings: &mut Settings) -> anyhow::Result<Draft> {
     let path = line.last("cloud-config").unwrap_or_default();
     let (config, _) = config(line, sources).ok_or_else(|| {

@@ -1,9 +1,9 @@
-//! Every flag of Cluster Autoscaler, and what becomes of it here. Data; a flag that is not in this list is reported.
+//! Every flag of Cluster Autoscaler, and its treatment here. Data; a flag that is not in this list is reported.
 //!
 //! Source: Cluster Autoscaler 1.35 and 1.37, config/flags/flags.go (lists: flags-1.35.txt, flags-1.37.txt), with the flags of other releases that clusters
 //! still carry, and those of its logging and leader election libraries.
 
-/// How a flag's value is written.
+/// Form of a flag's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::import) enum Kind {
     /// `true` or `false`; the bare flag is `true`.
@@ -22,7 +22,7 @@ pub(in crate::import) enum Kind {
     Text,
 }
 
-/// What becomes of a flag.
+/// Treatment of a flag here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::import) enum Use {
     /// This field of every NodePool.
@@ -42,9 +42,9 @@ pub(in crate::import) enum Use {
 pub(in crate::import) struct Flag {
     /// Its name, without dashes before it.
     pub name: &'static str,
-    /// How its value is written.
+    /// Form of its value.
     pub kind: Kind,
-    /// What becomes of it.
+    /// Its treatment here.
     pub becomes: Use,
 }
 

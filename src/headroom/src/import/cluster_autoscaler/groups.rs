@@ -22,9 +22,9 @@ pub(super) struct Found {
     pub zones: Vec<String>,
     /// Its tags.
     pub tags: BTreeMap<String, String>,
-    /// What it launches: its types, or its template where they are not listed.
+    /// Machines that it launches: their types, or its template where they are not listed.
     pub launches: String,
-    /// How many types of machine it names.
+    /// Number of types of machine that it names.
     pub n_types: usize,
 }
 

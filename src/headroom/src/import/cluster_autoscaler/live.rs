@@ -43,7 +43,7 @@ impl From<&Group> for Found {
 /// Reads the groups of these names, and those with all of these tags, by the usual chain of credentials.
 ///
 /// # Errors
-/// When no region is set, or AWS does not answer.
+/// If no region is set, or AWS does not answer.
 pub(crate) async fn read_live(
     region: Option<&str>,
     names: &[String],

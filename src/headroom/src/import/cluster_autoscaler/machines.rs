@@ -17,7 +17,7 @@ const FLAG: &str = "node-group-auto-discovery";
 const BOUNDS: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group";
 const KINDS: [&str; 3] = ["MachineDeployment", "MachineSet", "MachinePool"];
 
-/// What one flag finds.
+/// Groups that one flag finds.
 #[derive(Default)]
 struct Discovery {
     written: String,
@@ -95,7 +95,7 @@ pub(super) fn is_group(source: &Source) -> bool {
 /// The pools: one a group where the groups are given, else one a flag.
 ///
 /// # Errors
-/// When neither the groups nor the flags say which Cluster they belong to.
+/// If neither the groups nor the flags name the Cluster that they belong to.
 pub(super) fn pools(
     line: &CommandLine,
     sources: &[Source],

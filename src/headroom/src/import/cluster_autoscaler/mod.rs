@@ -1,5 +1,5 @@
 //! From Cluster Autoscaler: its Deployment's flags, its priority ConfigMap and its groups' tags, as NodePools and a
-//! ClusterScalingPolicy. Nothing is dropped: what has no effect here stands in a comment.
+//! ClusterScalingPolicy. Nothing is dropped: flags without effect here stand in a comment.
 
 mod arguments;
 mod external;
@@ -45,7 +45,7 @@ fn say_status(policy: &mut Draft, line: &CommandLine, sources: &[Source]) {
     }
 }
 
-/// What the behaviour of both differs in without any flag.
+/// Differences in the behaviour of both that hold without any flag.
 const DEFAULTS: &[(&str, &str)] = &[
     ("enforce-node-group-min-size", "minimums are always kept: a pool below its own grows to it"),
     (
@@ -61,7 +61,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 /// The objects.
 ///
 /// # Errors
-/// When there is no or more than one Deployment of Cluster Autoscaler, or AWS does not answer.
+/// If there is no or more than one Deployment of Cluster Autoscaler, or AWS does not answer.
 pub async fn convert(sources: &[Source], live_groups: bool, region: Option<&str>) -> anyhow::Result<Made> {
     let mut running = sources.iter().filter_map(|source| Some((source, arguments::container_of(source)?)));
     let (deployment, container) = running.next().ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! Groups as NodePools: which groups stand together, what bounds and ranks they have, what their tags say.
+//! Groups as NodePools: groups of one pool, their bounds and ranks, and the settings of their tags.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::import::output::Draft;
 
 /// Beginning of the tags that describe a group's nodes.
 const TEMPLATE_TAG: &str = "k8s.io/cluster-autoscaler/node-template/";
-/// Beginning of the tags that say whose a group is.
+/// Beginning of the tags that name the cluster of a group.
 const CLUSTER_TAG: &str = "k8s.io/cluster-autoscaler/";
 /// The tag that all clusters share.
 const ENABLED_TAG: &str = "k8s.io/cluster-autoscaler/enabled";
@@ -24,7 +24,7 @@ pub(super) const MAX_NODES_UNKNOWN: u32 = 1_000;
 /// Most groups of one pool.
 const GROUPS_MAX: usize = 64;
 
-/// What the flags say of groups.
+/// Groups that the flags ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     /// Groups by name, with bounds and the flag.
@@ -279,7 +279,7 @@ fn common_fields(draft: &mut Draft, settings: &Settings, region: Option<&str>) {
     pool_fields(draft, settings);
 }
 
-/// What the flags say of every pool, whatever its cloud.
+/// Sets the fields that the flags give every pool, whatever its cloud.
 pub(super) fn pool_fields(draft: &mut Draft, settings: &Settings) {
     for (field, value, flag) in &settings.pool_fields {
         draft.set(field, value.clone(), flag);
@@ -294,7 +294,7 @@ pub(super) fn pool_fields(draft: &mut Draft, settings: &Settings) {
     }
 }
 
-/// What a group's tags and zones mean for its pool.
+/// Comments on a group's tags, zones and types, and sets the fields that its tags override.
 fn remark(draft: &mut Draft, found: &Found) {
     let mut described = false;
     for (key, value) in &found.tags {

@@ -40,7 +40,7 @@ impl Priorities {
     /// Reads the ConfigMap.
     ///
     /// # Errors
-    /// When it holds no priorities. A regex that is none matches nothing, as there.
+    /// If it holds no priorities. An invalid regex matches nothing, as there.
     pub(super) fn read(source: &Source) -> anyhow::Result<Self> {
         let text = source.object["data"][KEY].as_str();
         let text = text.with_context(|| format!("{} has no key {KEY}", source.title()))?;

@@ -7,7 +7,7 @@ use super::flags::{Flag, Kind, Use};
 use crate::import::durations::{go_seconds, written};
 use crate::import::output::Draft;
 
-/// What flags say of all pools and of the cluster.
+/// Settings by flags of all pools and of the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Settings {
     /// The ClusterScalingPolicy.
@@ -76,7 +76,7 @@ pub(super) fn read(line: &CommandLine, left_out: &mut Vec<String>) -> Settings {
     settings
 }
 
-/// What becomes of a flag; the comment that is due above the policy, if any.
+/// Converts a flag; returns the comment that is due above the policy, if any.
 fn one(settings: &mut Settings, given: &Given, known: &Flag) -> anyhow::Result<Option<String>> {
     let flag = given.written();
     match known.becomes {

@@ -194,7 +194,7 @@ fn groups_that_look_alike_stand_together_only_where_they_were_balanced() {
     assert!(!text.contains("balanceSimilarPools"), "{text}");
 }
 
-/// What is made of a Cluster Autoscaler on the externalgrpc protocol.
+/// Converts a Cluster Autoscaler on the externalgrpc protocol.
 fn external(config: &str, args: &[&str]) -> anyhow::Result<String> {
     let mut all = vec!["--cloud-provider=externalgrpc", "--cloud-config=/config/cloud.yaml"];
     all.extend(args);

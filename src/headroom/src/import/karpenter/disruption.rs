@@ -1,4 +1,4 @@
-//! When nodes of Karpenter leave: consolidation and budgets.
+//! Removal of nodes by Karpenter: consolidation and budgets.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const BUDGET: &str = "10%";
 /// Reasons of budgets that both have, by the same names.
 const REASONS: [&str; 4] = ["Empty", "Underutilized", "Drifted", "Unhealthy"];
 
-/// When nodes leave; `of_one` if all pools are of one market.
+/// Converts the rules by which nodes leave; `of_one` if all pools are of one market.
 pub(super) fn convert(draft: &mut Draft, disruption: &Value, of_one: bool) {
     match given(&disruption["consolidationPolicy"]).as_deref() {
         Some("WhenEmpty") => draft.set("scaleDown.utilizationThreshold", 0, "consolidationPolicy WhenEmpty"),

@@ -1,7 +1,8 @@
 //! From Karpenter: NodePools of Karpenter as NodePools over Auto Scaling groups, which a person has to make, or over KWOK.
 //!
-//! Karpenter buys machines of any type that fits; a pool here grows groups that exist. What a group must launch is written
-//! in comments, from the requirements and the EC2NodeClass. NodeOverlays are comments above the ClusterScalingPolicy.
+//! Karpenter buys machines of any type that fits; a pool here grows groups that exist. Types that a group must launch
+//! are written in comments, from the requirements and the EC2NodeClass. NodeOverlays are comments above the
+//! ClusterScalingPolicy.
 
 mod classes;
 mod disruption;
@@ -46,7 +47,7 @@ const OWN_LABELS: &str = "karpenter.";
 /// One NodePool for each of Karpenter's and each market, and a ClusterScalingPolicy where ranks matter.
 ///
 /// # Errors
-/// When there is no NodePool of Karpenter.
+/// If there is no NodePool of Karpenter.
 pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     let is_pool = |source: &Source| source.kind() == "NodePool" && source.group() == "karpenter.sh";
     let is_overlay = |source: &Source| source.kind() == "NodeOverlay" && source.group() == "karpenter.sh";
@@ -83,7 +84,7 @@ pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     Ok(made)
 }
 
-/// What one of ours is made of: a NodePool of Karpenter, in one market.
+/// Source of one of our NodePools: a NodePool of Karpenter, in one market.
 struct Part<'a> {
     pool: &'a Source,
     class: &'a Class<'a>,
@@ -243,7 +244,7 @@ fn limits(draft: &mut Draft, spec: &Value) {
     draft.set("maxNodes", max.0, &max.1);
 }
 
-/// What was one number for all markets and is now one for each of them.
+/// Comments on fields that were one number for all markets and are now one for each of them.
 fn shared_out(draft: &mut Draft, own_name: &str, spec: &Value) {
     let limited = spec["limits"].as_object().is_some_and(|limits| !limits.is_empty());
     // No node of all is no node of each, and one for drift alone is not taken over.

@@ -34,7 +34,7 @@ fn written(requirement: &Value) -> String {
     parts.join(" ")
 }
 
-/// What the requirements of one key allow.
+/// Values that the requirements of one key allow.
 #[derive(Debug, Default)]
 struct Allowed {
     /// The values of `In`, of all of them together; `None` where there is no `In`.
@@ -103,7 +103,7 @@ pub(super) fn zones(draft: &mut Draft, pool: &Source) -> Vec<String> {
 pub(super) struct Markets {
     /// `spot` and `on-demand`, in the order in which they are tried; at least one.
     pub names: Vec<&'static str>,
-    /// What is not kept, with the consequence.
+    /// Requirements that are not kept, each with the consequence.
     remarks: Vec<String>,
     /// True if Karpenter launches nothing.
     none: bool,

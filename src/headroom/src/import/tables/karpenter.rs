@@ -96,7 +96,8 @@ pub(in crate::import) const KWOK_NODE_CLASS: Table = Table {
     rows: &[row("nodeRegistrationDelay", Field("provider.kwok.simulation.joinDelay"))],
 };
 
-/// `spec` of an EC2NodeClass of `karpenter.k8s.aws/v1`. What makes machines is the launch template of an Auto Scaling group.
+/// `spec` of an EC2NodeClass of `karpenter.k8s.aws/v1`. Machines are made from the launch template of an Auto Scaling
+/// group.
 pub(in crate::import) const EC2_NODE_CLASS: Table = Table {
     release: RELEASE,
     kind: "EC2NodeClass",

@@ -93,12 +93,13 @@ pub(in crate::import) const CRON: Table = Table {
     ],
 };
 
-/// What a source of metrics cannot send.
+/// Treatment of fields for requests that a source of metrics cannot send.
 const ONLY_A_TOKEN: Becomes = Instead(
     "a source sends a bearer token (bearerTokenFile) or nothing: put a proxy that adds it before the server, and name the proxy as url",
 );
 
-/// `metadata` of a trigger `prometheus`. What is `Instead` may change the answer: the code says which of it makes a preview.
+/// `metadata` of a trigger `prometheus`. A field that is `Instead` may change the answer: the code decides which of
+/// them makes a preview.
 pub(in crate::import) const PROMETHEUS: Table = Table {
     release: RELEASE,
     kind: "prometheus",

@@ -1,12 +1,12 @@
-//! Annotations, labels, taints, tags and ConfigMaps of Cluster Autoscaler and Karpenter, and what they mean here. Data: they stand on
-//! objects that no import reads, so the page prints them.
+//! Annotations, labels, taints, tags and ConfigMaps of Cluster Autoscaler and Karpenter, and their meaning here. Data:
+//! they stand on objects that no import reads, so the page prints them.
 //!
 //! Source: Cluster Autoscaler 1.37 and Karpenter 1.15.0 with its AWS provider.
 
-/// What the operator makes of a mark.
+/// Meaning of a mark for the operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::import) enum Means {
-    /// What it means there.
+    /// The same as there.
     Same,
     /// Something like it, described in these words.
     Like(&'static str),
@@ -234,7 +234,7 @@ pub(in crate::import) const KARPENTER: &[Mark] = &[
     ("topology.k8s.aws/zone-id", "label of a node", Same),
 ];
 
-/// What a mark means here, for a table.
+/// Describes the meaning of a mark, for a table.
 #[must_use]
 pub(in crate::import) fn words(means: Means) -> String {
     match means {

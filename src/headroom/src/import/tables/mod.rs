@@ -1,5 +1,5 @@
-//! What becomes of each field of an imported object: tables to read, and the walk that names what they do not keep. It converts
-//! nothing.
+//! Treatment of each field of an imported object: tables to read, and the walk that names the fields that they do not
+//! keep. It converts nothing.
 
 pub(super) mod hpa;
 pub(super) mod karpenter;
@@ -16,7 +16,7 @@ use super::output::{Draft, UNKNOWN};
 /// Most characters of a value in a comment; the rest is counted.
 const SHOWN_MAX: usize = 400;
 
-/// What becomes of a field.
+/// Treatment of a field here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Becomes {
     /// These fields of ours.
@@ -34,7 +34,7 @@ pub(super) struct Row {
     pub path: &'static str,
     /// All fields below it, divided by blanks. Empty: it has none, or any.
     pub parts: &'static str,
-    /// What becomes of them.
+    /// Their treatment here.
     pub becomes: Becomes,
 }
 
