@@ -1,5 +1,5 @@
-//! What is remembered of replicas that nodes were bought for before they existed: by controller, and by namespace, so that
-//! a controller of another name is held back too.
+//! Memory of replicas that nodes were bought for before they existed: by controller, and by namespace, so that a
+//! controller of another name is held back too.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub fn namespace_name(namespace: &str) -> Arc<str> {
     Arc::from(format!("{NAMESPACE}/{namespace}"))
 }
 
-/// How far the replicas of a controller have come.
+/// Progress of a controller's replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// Some are missing.

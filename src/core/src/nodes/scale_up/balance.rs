@@ -1,4 +1,4 @@
-//! How new nodes are spread over the groups of a pool. It knows sizes and bounds, nothing else.
+//! Distribution of new nodes over the groups of a pool. It knows sizes and bounds, nothing else.
 
 /// One group as balancing sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! What bounds a pool in a plan: its own limits, the cluster's, and CapacityQuotas. It buys nothing.
+//! Bounds of a pool in a plan: its own limits, the cluster's, and CapacityQuotas. It buys nothing.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
-/// What a new node of the pool has, by the first group with a template; nothing without one, and then only limits that are
-/// reached hold it back.
+/// Returns the capacity of a new node of the pool, by the first group with a template; nothing without one, and then
+/// only limits that are reached hold it back.
 pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
     let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
     let groups: Vec<Arc<str>> = groups.collect();

@@ -1,4 +1,4 @@
-//! Which pods want a node: pending ones, and replicas decided on but not created yet. It places none of them.
+//! Pods that want a node: pending ones, and replicas decided on but not created yet. It places none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub struct PodGroup {
     pub owner: Arc<str>,
     /// Those that still have no place: real ones first, in order of their keys.
     pub pods: Vec<PodRef>,
-    /// How many there were.
+    /// Number of pods, those with a place by now included.
     pub pods_count: u32,
     /// Number of them that do not exist yet.
     pub anticipated_count: u32,
@@ -44,9 +44,9 @@ pub struct PodGroup {
     pub controllers: Vec<Arc<str>>,
     /// Names of some, sorted.
     pub examples: Vec<Arc<str>>,
-    /// How many found a place on nodes that exist or are on their way.
+    /// Number of pods that found a place on nodes that exist or are on their way.
     pub on_existing: u32,
-    /// How many got a new node, by pool.
+    /// Number of pods that got a new node, by pool.
     pub on_new: BTreeMap<Arc<str>, u32>,
 }
 
@@ -67,7 +67,7 @@ pub struct Skipped {
     pub examples: Vec<Arc<str>>,
 }
 
-/// What wants nodes.
+/// Demand for nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Demand {
     /// Groups in the order in which they get a place: highest priority first, then the largest. Pods that do not exist
@@ -328,7 +328,7 @@ impl PodGroup {
         self.controllers.extend(anticipated.controllers);
     }
 
-    /// How many have no place yet.
+    /// Returns the number of pods that have no place yet.
     #[must_use]
     pub fn unplaced(&self) -> u32 {
         u32::try_from(self.pods.len()).unwrap_or(u32::MAX)
@@ -438,8 +438,8 @@ fn vouched_for(controller: &Controller, world: &World) -> u32 {
 /// Number of pods that are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
 /// counts.
 ///
-/// While it grows, more demand is on its way: what is planned for now may be planned better a moment later. Pods that
-/// appear for replicas decided on before do not move it.
+/// While it grows, more demand is on its way: pods that are planned for now may be planned better a moment later. Pods
+/// that appear for replicas decided on before do not move it.
 #[must_use]
 pub fn wanted_count(world: &World) -> u64 {
     let mut wanted = 0;
@@ -497,7 +497,7 @@ fn may_anticipate(class: &PodClass, config: &Config) -> bool {
     !class.daemon_set && delay.0 <= 0 && config.cluster.expendable_pods_priority_cutoff <= class.priority
 }
 
-/// `Kind/namespace/name`: how memory and status name a controller.
+/// `Kind/namespace/name`: name of a controller in memory and status.
 #[must_use]
 pub fn controller_name(controller: &Controller) -> Arc<str> {
     let kind = match controller.kind {

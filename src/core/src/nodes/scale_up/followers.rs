@@ -16,7 +16,7 @@ use crate::world::pod::PodClass;
 pub(in crate::nodes) const SCHEDULER_LOOKS: Seconds = Seconds(10);
 
 /// Leaves only the first pod in the demand of each group whose pods follow it, where it may still go into more than one
-/// domain; whether there was such a group.
+/// domain; returns whether there was such a group, and whether pods are held back.
 ///
 /// Pods with required affinity to their own kind all go where the first one goes, and among nodes that take it the
 /// scheduler chooses by its scores and by lot, whatever was planned: nodes bought in another domain would stay empty. So
@@ -56,7 +56,7 @@ pub fn hold_back(ctx: &mut Context<'_>, wanted: &mut Demand) -> Held {
     held
 }
 
-/// What became of the demand.
+/// Result of holding pods back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Held {
     /// No group is of this kind; the snapshot was not touched.

@@ -27,7 +27,7 @@ const OVERTAKEN_WITHIN: Seconds = Seconds(60);
 /// may show the size before. AWS says of its reads only that they are consistent in the end.
 const VIEW_LAG: Seconds = Seconds(60);
 
-/// How an increase stands.
+/// State of an increase.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum IncreaseProgress {
     /// Still under way.
@@ -40,11 +40,11 @@ enum IncreaseProgress {
     Cancelled,
     /// It had failed, and what did not come has been taken back.
     Withdrawn,
-    /// It failed: what is held back for it, why, and in which words.
+    /// It failed: the class of the failure, and the message.
     Failed(FailureClass, String),
 }
 
-/// Brings the journal up to what the world shows; whether anything has changed.
+/// Brings the journal up to what the world shows; returns true if anything has changed.
 ///
 /// Increases end as Done when their nodes are there, as Failed when the cloud says so or the deadline has passed, as
 /// Cancelled when the pool no longer wants them and the cloud has not been asked, as Superseded when the size that the
@@ -114,7 +114,7 @@ fn settle_pool(
             let waits = progress == IncreaseProgress::Done && {
                 let mut before =
                     memory.growing(&increase.group).filter(|(_, other)| other.to <= increase.from);
-                // What it comes to counts from the size of the one before: forgotten first, its nodes would be taken for
+                // Its result counts from the size of the one before: forgotten first, its nodes would be taken for
                 // those of that one.
                 before.any(|(other, _)| ended.iter().all(|(id, _, _)| *id != other.id))
             };
@@ -167,7 +167,7 @@ fn withdraw(memory: &mut PoolHistory, id: &str, deadline: UnixTime) {
     }
 }
 
-/// How the withdrawal of a failed increase stands: done when nothing is missing or the deadline has passed.
+/// Returns the state of the withdrawal of a failed increase: done when nothing is missing or the deadline has passed.
 fn withdrawal(
     intent: &Intent,
     increase: &Increase,
@@ -204,8 +204,9 @@ fn progress(
     let named_here = names.iter().filter(|name| view.node_named(name).is_some()).count();
     let read_at = view.provider(&pool.name).and_then(Known::read_at);
     let wanted = wanted(intent, increase, group.and_then(|group| group.state), read_at);
-    // What the cloud has not answered is asked for once more, which changes nothing where it was done. By the size alone
-    // it cannot be known: two increases of a group are asked for side by side, and the later one's nodes may come first.
+    // An increase that the cloud has not answered is asked for once more, which changes nothing where it was done. By
+    // the size alone it cannot be known: two increases of a group are asked for side by side, and the later one's nodes
+    // may come first.
     let asked_again =
         increase.phase == IncreasePhase::Journalled && pool.mode == Mode::Apply && !pool.deleting;
     if named_here == names.len() || !asked_again && increase.to <= wanted && accounted(wanted, group) {
@@ -364,7 +365,7 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
             let key = BackoffKey { group: group.clone(), ..BackoffKey::default() };
             backoff::register(memory, key, *class, message, now, &settings);
             end(memory, &outcome.intent, DecisionOutcome::Failed);
-            // What was decided on top of the failed size cannot be carried out any more.
+            // Increases that were decided on top of the failed size cannot be carried out any more.
             let stale: Vec<_> = memory
                 .increases_of(group)
                 .filter(|(_, increase)| increase.phase == IncreasePhase::Journalled)
@@ -388,8 +389,9 @@ fn absorb_one(memory: &mut PoolHistory, outcome: &Outcome, group: &Arc<str>, con
 
 /// Notes that the cloud has accepted an increase.
 ///
-/// Only now it holds removals back: what failed adds no node. The time that counts is that of the decision. Its nodes have
-/// their whole time from here on: between decision and acceptance the operator may have been stopped, or its calls lost.
+/// Only now it holds removals back: a failed increase adds no node. The time that counts is that of the decision. Its
+/// nodes have their whole time from here on: between decision and acceptance the operator may have been stopped, or its
+/// calls lost.
 /// Source: core/static_autoscaler.go, lastScaleUpTime: the start of the loop, set where its scale-up succeeded. Differs from
 /// upstream: nodes that are bought in place of others do not hold back those that they replace.
 fn accept(memory: &mut PoolHistory, id: &str, now: UnixTime) {

@@ -1,4 +1,4 @@
-//! How many nodes a pool and its groups may still get, and which limit says so. It plans nothing.
+//! Number of nodes that a pool and its groups may still get, and the limit that sets it. It plans nothing.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::resources::Resources;
 /// A "no" with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limit {
-    /// Which limit.
+    /// Reason that names the limit.
     pub reason: Reason,
     /// The values, for a person.
     pub message: Arc<str>,
@@ -24,12 +24,12 @@ impl Limit {
     }
 }
 
-/// Nodes that may still be added, and what stops more.
+/// Nodes that may still be added, and the limit that stops more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Room {
     /// So many nodes.
     pub nodes: u32,
-    /// What would stop one more than that.
+    /// Limit that stops one more than that.
     pub limit: Limit,
 }
 

@@ -1,4 +1,4 @@
-//! Scale-up: which pools grow by how much, and which group gets the nodes.
+//! Scale-up: growth of the pools, and the groups that get the nodes.
 //!
 //! In the order in which a plan uses them: `demand` collects pods that want a node (`unbound` and `anticipation` leave
 //! out those that nodes were bought for in vain), `placement` places them on nodes that exist or are on their way,

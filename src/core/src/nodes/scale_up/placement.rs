@@ -28,7 +28,7 @@ pub fn place(ctx: &mut Context<'_>) {
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
     look_at_rules(ctx);
     let all: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
-    // What spreads over domains is balanced between old nodes and new ones: all are looked at together.
+    // Pods that spread over domains are balanced between old nodes and new ones: all are looked at together.
     let joint = ctx
         .demand
         .groups
@@ -152,7 +152,7 @@ fn fewest_choices_first(ctx: &mut Context<'_>, nodes: Nodes<'_>) -> Vec<usize> {
         let shape = ctx.snapshot.shape(*class);
         let hosts = match shape.and_then(|shape| known.get(&shape)) {
             Some(hosts) => *hosts,
-            // What is too dear to count goes last.
+            // Groups whose nodes are too dear to count go last.
             None if ctx.snapshot.search_limit(*class) <= ctx.snapshot.work_units => usize::MAX,
             None => {
                 let (before, limit) = (ctx.snapshot.work_units, ctx.snapshot.search_limit(*class));
@@ -188,7 +188,7 @@ fn bands(groups: &[PodGroup]) -> Vec<Range<usize>> {
     groups.chunk_by(|one, next| one.priority == next.priority).map(band).collect()
 }
 
-/// How much of each priority is without a place, by cpu and memory on one scale.
+/// Returns the weight of the pods without a place, by priority: cpu and memory on one scale.
 fn weights_left(ctx: &Context<'_>) -> Vec<i64> {
     let weight = |group: &PodGroup| {
         let pods = i64::from(group.unplaced());
@@ -239,7 +239,7 @@ struct Filling {
     /// Indexes of the groups in the demand.
     groups: Vec<usize>,
     requests: Vec<Resources>,
-    /// How many pods of each group have no place yet.
+    /// Number of pods of each group that have no place yet.
     left: Vec<usize>,
     /// The shapes of the pods beside a node of such amounts: neighbours are mostly alike.
     shapes: Option<(Resources, Shapes)>,
@@ -297,7 +297,7 @@ impl Filling {
     }
 }
 
-/// Where the next search for pods of a shape begins: nodes before it have refused one of them.
+/// Index of the node at which the next search for pods of a shape begins: nodes before it have refused one of them.
 pub(in crate::nodes) type Starts = BTreeMap<u32, usize>;
 
 /// Looks at so many nodes that are too full cost a work unit.
@@ -334,7 +334,8 @@ fn place_group(snapshot: &mut Snapshot<'_>, group: &mut PodGroup, nodes: Nodes<'
     snapshot.charge(class, before);
 }
 
-/// Places pods of a class whose nodes take no more once they have refused one; how many, and whether the work ended it.
+/// Places pods of a class whose nodes take no more once they have refused one; returns their number, and true if the
+/// work ended it.
 fn place_along(
     snapshot: &mut Snapshot<'_>,
     class: ClassIx,

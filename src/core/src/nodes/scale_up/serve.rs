@@ -1,4 +1,4 @@
-//! Which pools grow by how much: minimum sizes, then offers, the expander's choice, and again for what is left.
+//! Growth of the pools: minimum sizes, then offers, the expander's choice, and again for what is left.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -74,14 +74,14 @@ const ROUNDS_MAX: usize = 8;
 /// Places all pods on what is there or on its way and buys nodes for the rest, until nothing more is placed.
 ///
 /// After each purchase all pods are placed anew, exactly as the next plan will place them: what this plan counts as
-/// served, the next one does not buy for again. Pods that follow another one wait: see [`followers::hold_back`]. What is
-/// bought without them stays when all are looked at again, since to the next plan it is on its way.
+/// served, the next one does not buy for again. Pods that follow another one wait: see [`followers::hold_back`]. Nodes
+/// that are bought without them stay when all are looked at again, since to the next plan they are on their way.
 pub fn serve_all(ctx: &mut Context<'_>) {
     let all = ctx.demand.clone();
     for _ in 0..ROUNDS_MAX {
         let (base, before) = (ctx.purchases.clone(), ctx.purchased_total());
         let served = serve_wanted(ctx, &all);
-        // What is bought without a new domain is on its way to the next plan, which looks at all again.
+        // Nodes that are bought without a new domain are on their way to the next plan, which looks at all again.
         if !new_domains::hold_back(ctx, &served, &base) || ctx.purchased_total() == before {
             break;
         }
@@ -196,7 +196,7 @@ fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
     !group.pods.is_empty() && !waits && !ctx.snapshot.shares.is_cut(group.class)
 }
 
-/// What one pool could do.
+/// Option of one pool.
 pub(in crate::nodes) struct PoolOption {
     pub(in crate::nodes) pool: Arc<str>,
     pub(in crate::nodes) groups: Vec<Growable>,
@@ -244,7 +244,7 @@ fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
     option_of(ctx, name, groups)
 }
 
-/// What these groups of one pool could do.
+/// Returns the option of these groups of one pool; `None` when they can get no node or would take no pod.
 fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> Option<PoolOption> {
     let pool = ctx.cluster.pools.get(name)?.pool;
     let capacity = groups.first()?.template.node.capacity.clone();
@@ -379,7 +379,7 @@ fn commit(ctx: &mut Context<'_>, options: &[PoolOption], best: usize, shares: &[
             _ => None,
         };
         own = own.saturating_sub(1);
-        // What nobody else takes stays where it was planned.
+        // A node that no other pool takes stays where it was planned.
         let here = || (option.pool.clone(), option.groups[packed.group].id.clone());
         let (pool, group_id) = elsewhere.unwrap_or_else(here);
         let node = buy(ctx, &pool, &group_id);
@@ -545,7 +545,7 @@ pub(in crate::nodes) fn unused_intent_id(
     }
 }
 
-/// What a decision says to a person.
+/// Returns the message of a decision.
 fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> Arc<str> {
     let nodes = purchase.nodes;
     let plural = if nodes == 1 { "" } else { "s" };

@@ -1,4 +1,4 @@
-//! What one pool would get, spread over all pools whose nodes are alike. It chooses no pool, and buys nothing.
+//! Nodes that one pool would get, spread over all pools whose nodes are alike. It chooses no pool, and buys nothing.
 
 use std::sync::Arc;
 
@@ -10,8 +10,8 @@ use crate::nodes::scale_up::similarity::{Comparator, Shape, Similarity};
 use crate::scheduling::TemplateNode;
 use crate::world::node::{GROUP_LABEL, POOL_LABEL};
 
-/// How many of the nodes of the option `best` each pool gets, that of `best` first. Only of `best`, where no other pool is
-/// like it.
+/// Returns the number of nodes of the option `best` that each pool gets, that of `best` first. Only `best` gets nodes
+/// where no other pool is like it.
 ///
 /// A pool is like it if its nodes are ([`Similarity`], with the labels of pools themselves apart) and if a new one takes each
 /// class of pods that `best` takes, whether or not the pool has room for all. Nodes are given one by one to the smallest pool

@@ -11,7 +11,7 @@ use crate::nodes::scale_up::placement;
 
 /// Most that all trials of single nodes may cost, in looks of a group of pods at a node: a few milliseconds.
 const LOOKS_MAX: usize = 60_000;
-/// What placing one pod costs, in looks.
+/// Cost of placing one pod, in looks.
 const PLACING: usize = 20;
 
 /// Takes nodes out of the purchases as long as all that had a place still has one: those without a pod first, then one at
@@ -66,13 +66,13 @@ fn unused(ctx: &Context<'_>) -> Counts {
     counts
 }
 
-/// How many nodes of a group in the purchases may be given up.
+/// Returns the number of nodes of a group in the purchases that may be given up.
 fn spareable(ctx: &Context<'_>, key: &(Arc<str>, Arc<str>)) -> u32 {
     ctx.purchases.get(key).map_or(0, |purchase| purchase.nodes.saturating_sub(purchase.kept))
 }
 
-/// Gives up so many nodes, unless a pod loses its place by it or the next plan would buy them again; whether they are
-/// given up.
+/// Gives up so many nodes, unless a pod loses its place by it or the next plan would buy them again; returns true if
+/// they are given up.
 fn try_without(ctx: &mut Context<'_>, wanted: &Demand, fewer: &Counts) -> bool {
     let (before, purchases) = (left(ctx), ctx.purchases.clone());
     for (key, count) in fewer {
@@ -95,7 +95,7 @@ fn try_without(ctx: &mut Context<'_>, wanted: &Demand, fewer: &Counts) -> bool {
 fn is_settled(ctx: &mut Context<'_>) -> bool {
     let (bought, consultation) = (ctx.purchased_total(), ctx.expander.clone());
     scale_up::serve(ctx, Mode::Apply);
-    // What is asked about a trial is not asked; and what waits for an answer may be bought.
+    // Questions about a trial are not asked; and nodes for pods that wait for an answer may be bought.
     let asked = ctx.expander.waiting != consultation.waiting;
     ctx.expander = consultation;
     ctx.purchased_total() == bought && !asked
@@ -108,7 +108,7 @@ pub(in crate::nodes) fn place_anew(ctx: &mut Context<'_>, wanted: &Demand) {
     placement::place(ctx);
 }
 
-/// How many pods of each group have no place.
+/// Returns the number of pods of each group that have no place.
 pub(in crate::nodes) fn left(ctx: &Context<'_>) -> Vec<u32> {
     ctx.demand.groups.iter().map(PodGroup::unplaced).collect()
 }

@@ -62,8 +62,8 @@ pub fn hold_back(ctx: &mut Context<'_>) {
     }
 }
 
-/// Notes which pods have room on nodes that are ready, and which had to be bought for again. Asked when all pods have their
-/// places.
+/// Notes the pods that have room on nodes that are ready, and those that had to be bought for again. Asked when all
+/// pods have their places.
 pub fn note(ctx: &mut Context<'_>) {
     let noted = ctx.next.pools.values().any(|memory| !memory.unbound.is_empty());
     if !noted && ctx.demand.groups.is_empty() {
@@ -96,7 +96,7 @@ pub fn note(ctx: &mut Context<'_>) {
     }
 }
 
-/// What is known of the pods of one key.
+/// Facts about the pods of one key.
 #[derive(Default)]
 struct Waiting {
     /// True if some of them exist.

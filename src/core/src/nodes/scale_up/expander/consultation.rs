@@ -15,7 +15,7 @@ use crate::scheduling::{ClassIx, PodRef};
 use crate::world::expander::{ANSWER_HOLDS, ExpanderAnswer};
 use crate::world::template::NodeTemplate;
 
-/// What one plan has to do with the server of expander `Grpc`. Empty where the chain does not have it.
+/// Part of the server of expander `Grpc` in one plan. Empty where the chain does not have it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Consultation {
     /// The first question without an answer. Others are asked by later plans: the answer to one changes the next.
@@ -24,7 +24,7 @@ pub struct Consultation {
     pub used: Vec<Arc<str>>,
     /// Classes of pods for which nothing is bought in this plan, and why.
     pub waiting: BTreeMap<ClassIx, Reason>,
-    /// What the server has to do with purchases of a pool, for their decisions.
+    /// Notes on the server's part in purchases of each pool, for their decisions.
     pub notes: BTreeMap<Arc<str>, Arc<str>>,
     /// True while purchases are tried that no plan makes: nobody is asked about them.
     pub is_muted: bool,
@@ -33,12 +33,12 @@ pub struct Consultation {
 }
 
 impl Consultation {
-    /// Why nothing is bought for one of these classes, if the server is why.
+    /// Returns the reason why nothing is bought for one of these classes, if the server is the cause.
     pub fn reason_of(&self, classes: impl IntoIterator<Item = ClassIx>) -> Option<Reason> {
         classes.into_iter().find_map(|class| self.waiting.get(&class).copied())
     }
 
-    /// Notes which pool was chosen, with what the server had to do with it.
+    /// Notes the pool that was chosen, with the server's part in the choice.
     pub fn chosen(&mut self, pool: &Arc<str>) {
         if let Some(note) = self.note.take() {
             self.notes.insert(pool.clone(), note);

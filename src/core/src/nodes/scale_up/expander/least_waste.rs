@@ -2,7 +2,7 @@
 
 use super::{Offer, real};
 
-/// How much more waste (mean idle part of cpu and memory) still counts as equal.
+/// Difference in waste (mean idle part of cpu and memory) up to which two offers count as equal.
 ///
 /// Packings of unlike shapes almost never waste exactly the same; within two parts in a hundred the number of nodes
 /// matters more.

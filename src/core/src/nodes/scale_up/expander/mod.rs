@@ -1,4 +1,4 @@
-//! How one offer is chosen among several: a chain of expanders, each narrowing. It counts nothing itself.
+//! Choice of one offer among several: a chain of expanders, each narrowing. It counts nothing itself.
 
 pub mod consultation;
 pub mod least_nodes;
@@ -14,7 +14,7 @@ use crate::config::Expander;
 use crate::reason::Reason;
 use crate::resources::Resources;
 
-/// What one pool could do: so many new nodes for so many pods.
+/// Offer of one pool: so many new nodes for so many pods.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The pool (or group), unique among offers; the last tie is broken by it.
@@ -47,7 +47,7 @@ pub fn choose(offers: &[Offer], chain: &[Expander]) -> Option<usize> {
     choose_asking(offers, chain, |left| Reply::Keep(left.to_vec())).unwrap_or(None)
 }
 
-/// What is known of the answer of expander `Grpc`.
+/// Answer of expander `Grpc`, as far as it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// It leaves these.
@@ -61,7 +61,7 @@ pub enum Reply {
 pub struct Held {
     /// Indexes of the offers.
     pub offers: Vec<usize>,
-    /// Why.
+    /// Reason why none of them is chosen.
     pub reason: Reason,
 }
 

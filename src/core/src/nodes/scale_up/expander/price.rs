@@ -28,7 +28,7 @@ fn score(offer: &Offer) -> Option<f64> {
     Some((nodes * price + stabilizer) / (worth(&offer.requested) + stabilizer))
 }
 
-/// What requests are worth in an hour.
+/// Returns the worth of requests for an hour, in units of the currency.
 fn worth(requests: &Resources) -> f64 {
     real(requests.cpu_milli) / 1000.0 * CORE_HOUR + real(requests.memory_bytes) / real(1 << 30) * GIB_HOUR
 }
