@@ -1,4 +1,4 @@
-//! How many nodes may be leaving at once: the ceilings of pools and cluster. It counts, and picks no node.
+//! Limits on the number of nodes that leave at once: the ceilings of pools and cluster. It counts, and picks no node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ pub struct Allowance<'c> {
     config: &'c Config,
     ready: BTreeMap<Arc<str>, u32>,
     leaving: Vec<Leaving>,
-    /// How many were leaving, and how many of them draining, when a group began to be taken as a whole.
+    /// Number of nodes that were leaving, and of those draining, when a group began to be taken as a whole.
     whole: Option<(usize, usize)>,
     now: UnixTime,
 }
@@ -28,7 +28,7 @@ struct Leaving {
     drains: bool,
 }
 
-/// What holds a removal back.
+/// Reason why a removal is held back, with the budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// `BudgetExhausted` or `DisruptionStopped`.
@@ -184,7 +184,7 @@ mod tests {
         Budget { name: "b".into(), ceiling, reasons, window: None }
     }
 
-    /// How many removals of pools a and b, in turn, are let through for this reason.
+    /// Returns the number of removals of pools a and b, in turn, that are let through for this reason.
     fn let_through(config: &Config, reason: Reason) -> usize {
         let ready = [("a".into(), 20), ("b".into(), 20)].into();
         let mut allowance = Allowance::new(config, &History::default(), ready, NOW);

@@ -1,4 +1,4 @@
-//! Which nodes that go now share an intent: the journal is short, and many nodes may go at once. It picks no node.
+//! Intents that nodes which go now share: the journal is short, and many nodes may go at once. It picks no node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -85,15 +85,15 @@ pub fn of(chosen: Vec<Candidate>, history: &History, config: &Config) -> Vec<Vec
     bundles
 }
 
-/// True if a candidate goes with all the others of its group. Who asks for one node gets that one.
+/// True if a candidate goes with all the others of its group. A request to remove one node concerns that one alone.
 #[must_use]
 pub fn goes_whole(candidate: &Candidate, config: &Config) -> bool {
     let alone = matches!(candidate.reason, Reason::RemovalRequested | Reason::Interrupted);
     config.pools[candidate.pool].scales_whole() && !alone
 }
 
-/// Each group in one bundle, as far as an intent can name its nodes: what goes together is given up together. Its reason is
-/// that of all its nodes, or else that of the ones which are drained.
+/// Each group in one bundle, as far as an intent can name its nodes: nodes that go together are given up together. Its
+/// reason is that of all its nodes, or else that of the ones which are drained.
 fn whole_groups(chosen: Vec<Candidate>) -> Vec<Vec<Candidate>> {
     let mut groups: BTreeMap<(usize, Arc<str>), Vec<Candidate>> = BTreeMap::new();
     for one in chosen {

@@ -1,4 +1,4 @@
-//! Which nodes are to take pods only if no others can, because they go next. It writes nothing, and chooses no node.
+//! Nodes that are to take pods only if no others can, because they go next. It writes nothing, and chooses no node.
 //!
 //! Pods that leave a node are put by the scheduler on the emptiest one, and that is the next one to go: without a mark a pod
 //! may be evicted again and again.

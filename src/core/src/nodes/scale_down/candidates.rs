@@ -1,4 +1,4 @@
-//! Which nodes might go: each node's own state and its own pods. Whether its pods fit elsewhere is asked later.
+//! Nodes that might go, by each node's own state and its own pods. Other places for its pods are looked for later.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ pub struct Candidate {
     pub group: Arc<str>,
     /// Its zone; empty when it has none.
     pub zone: Arc<str>,
-    /// What would be named to the provider.
+    /// Victim as it would be named to the provider.
     pub victim: Victim,
     /// Reason why it would go.
     pub reason: Reason,
@@ -68,7 +68,7 @@ pub struct Candidate {
     pub replaced: bool,
 }
 
-/// What a candidate's pods mean for its removal.
+/// Effect of a candidate's pods on its removal.
 #[derive(Default)]
 struct Load {
     movable: Vec<PodId>,
@@ -107,7 +107,8 @@ impl Candidate {
 
     /// The order in which candidates are looked at: those asked for, empty ones, dead ones, then others. Among equals
     /// those that were unneeded before keep their turn, so that clocks do not start anew, then those with fewer pods.
-    /// What a budget guards comes last: it may stay for long, and must not take places from what can go.
+    /// Candidates that a budget guards come last: they may stay for long, and must not take places from those that can
+    /// go.
     #[must_use]
     pub fn rank(&self) -> (bool, u8, UnixTime, usize) {
         let class = self.turn();
@@ -174,7 +175,7 @@ pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, co
 /// Classifies one node that no open removal names. An `outdated` one may go whatever its use.
 ///
 /// Source: Cluster Autoscaler, scaledown/eligibility/eligibility.go, FilterOutUnremovable.
-/// Differs from upstream: a node that is unready is judged by its state and not by its requests, and
+/// Differs from upstream: a node that is unready is classified by its state and not by its requests, and
 /// pending pods planned onto a node keep it.
 #[must_use]
 pub fn classify(
@@ -229,7 +230,7 @@ pub fn classify(
             let reason = match (requested, unready) {
                 (true, _) => Reason::RemovalRequested,
                 (false, true) => Reason::Unready,
-                // What is empty leaves as such, whichever pool is preferred.
+                // An empty node leaves as such, whichever pool is preferred.
                 (false, false) if outdated == Some(Reason::NotPreferred) && load.is_empty() => Reason::Empty,
                 (false, false) if outdated.is_some() => outdated.unwrap_or(Reason::Expired),
                 (false, false) if load.is_empty() => Reason::Empty,
@@ -339,11 +340,11 @@ fn above_threshold(
     if let Some(share) = share_of_devices(entry, ix, scene, snapshot, &settings) {
         return share.exceeds_percent(settings.gpu_utilization_threshold_percent());
     }
-    // Where no pod can be left out, the sum that the world keeps says the same without a look at each pod.
+    // Where no pod can be left out, the sum that the world keeps gives the same result without a look at each pod.
     if entry.unusual_count == 0 && cutoff <= 0 && settings.counts_all_pods() {
         return utilization_of_sum(node, &entry.requested, &measure).map_or(true, above);
     }
-    // What is only planned counts apart: it keeps the node without ending its clock.
+    // Pods that are only planned count apart: they keep the node without ending its clock.
     let counts = |pod: &&Pod| pod.node.as_ref() == Some(&node.name);
     let pods = snapshot.pods(ix).filter_map(|pod| match pod {
         PodRef::Real(id) => Some(&scene.world.pod(id).pod).filter(counts),
@@ -353,7 +354,7 @@ fn above_threshold(
     utilization(node, pods, &measure, scene.now).map_or(true, above)
 }
 
-/// How much of a node's devices is in use by pods that are bound to it; `None` for a node without.
+/// Returns the share of a node's devices that pods bound to it use; `None` for a node without devices.
 ///
 /// Source: Cluster Autoscaler, simulator/utilization/info.go, Calculate: a node with devices is measured by them alone.
 fn share_of_devices(
@@ -388,12 +389,13 @@ fn planned_for(ix: NodeIx, name: &Arc<str>, scene: &Scene<'_>, snapshot: &Snapsh
         })
 }
 
-/// The pods that must move, the first one that must end, and what guards them for now; or what blocks.
+/// Returns the pods that must move, the first one that must end, and the budget that guards them for now; or the
+/// verdict if the node is blocked.
 ///
 /// Differs from upstream: a budget without room says nothing about whether the node is needed. It holds
 /// the removal back and not the clock, which would else start anew after each eviction of a neighbour's pod.
 ///
-/// Where the node `waits`, pods that a scale-in has sent away are not moved: their controller is about to delete them.
+/// If the node `waits`, pods that a scale-in has sent away are not moved: their controller is about to delete them.
 fn load(
     id: NodeId,
     scene: &Scene<'_>,

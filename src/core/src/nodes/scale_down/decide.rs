@@ -1,5 +1,5 @@
-//! Which nodes go now: eligible, placed elsewhere, unneeded for long enough, and within every bound. It marks and
-//! evicts nothing: that is the life of a removal.
+//! Choice of the nodes that go now: eligible, placed elsewhere, unneeded for long enough, and within every bound. It
+//! marks and evicts nothing: that is the life of a removal.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,14 +36,14 @@ use crate::world::digest::NodeDigest;
 use crate::world::node::POOL_LABEL;
 use crate::world::running_gangs::RunningGangs;
 
-/// What was decided.
+/// Result of the decision.
 #[derive(Clone, Debug, Default)]
 pub struct ScaleDown {
     /// The first steps of new removals.
     pub steps: Vec<Step>,
     /// One verdict for each node, in order of names.
     pub verdicts: Vec<NodeVerdict>,
-    /// What Preview pools would have removed.
+    /// Removals that pools of mode Preview would have begun.
     pub preview: Vec<PreviewAction>,
     /// Nodes whose pods find no place on others, and might do on nodes that cost less.
     pub replaceable: Vec<Candidate>,
@@ -57,7 +57,7 @@ pub struct ScaleDown {
     pub wake_at: Option<UnixTime>,
 }
 
-/// Decides which nodes go, opens their removals in `history`, and says why the others stay.
+/// Decides which nodes go, opens their removals in `history`, and reports why the others stay.
 ///
 /// `snapshot` holds what the same plan has placed before: pending pods on nodes that exist, and nodes to come. Open
 /// removals have been advanced.
@@ -120,7 +120,7 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     pub(in crate::nodes) replaceable: Vec<Candidate>,
     /// The snapshot's work counter when candidates began to be tried.
     pub(in crate::nodes) work_before: u64,
-    /// What lacks room only because pods are ending.
+    /// Nodes that lack room only because pods are ending.
     pub(in crate::nodes) ending: Ending,
     /// Room on ready nodes that pods are waiting for.
     pub(in crate::nodes) promised: Promised,
@@ -132,7 +132,7 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
     wake_at: Option<UnixTime>,
-    /// Nodes that their cloud is about to take, with what says so.
+    /// Nodes that their cloud is about to take, with the source that announces it.
     pub(in crate::nodes) interrupted: BTreeMap<NodeId, Arc<str>>,
 }
 
@@ -391,7 +391,8 @@ impl<'a, 's> Pass<'a, 's> {
         }
     }
 
-    /// Looks at candidates in order; what one takes is gone for the next. Preview pools come after all others.
+    /// Tries candidates in order; places and bounds that one takes are gone for the next. Preview pools come after all
+    /// others.
     fn try_all(&mut self, mut found: Vec<Candidate>, snapshot: &mut Snapshot<'_>, history: &History) {
         if found.is_empty() {
             return;
@@ -446,7 +447,7 @@ impl<'a, 's> Pass<'a, 's> {
         let nodes: Vec<NodeIx> = replaced.clone().map(|candidate| candidate.ix).collect();
         nodes.iter().for_each(|ix| snapshot.set_presence(*ix, Presence::Ghost));
         let stays = |candidate: &&Candidate| match self.relocate(candidate, snapshot, &mut trial) {
-            // What was not looked at is neither refused nor, as it is tried once more below, let go.
+            // A node that was not looked at is neither refused nor, as it is tried once more below, let go.
             Err(verdict) => verdict.reason != Reason::WorkLimitReached,
             Ok(()) => false,
         };
@@ -457,7 +458,7 @@ impl<'a, 's> Pass<'a, 's> {
             self.replacing.refuse(node, Reason::NoPlaceToMovePods);
         }
         if !refused.is_empty() {
-            // Judged anew as what they are, nodes that are well used, by the next plan.
+            // Classified anew as what they are, nodes that are well used, by the next plan.
             found.iter_mut().filter(|candidate| candidate.replaced).for_each(|candidate| {
                 candidate.replaced = false;
                 candidate.fresh_until = Some(self.scene.now.plus(Seconds(1)));

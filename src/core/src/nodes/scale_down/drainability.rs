@@ -19,7 +19,7 @@ use crate::world::{PodEntry, World};
 /// The namespace whose pods are taken for part of the cluster.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
-/// What a pod means for the removal of its node.
+/// Effect of a pod on the removal of its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drainability {
     /// Must find another place.
@@ -71,7 +71,7 @@ impl Rules {
         }
     }
 
-    /// What `pod` means for the removal of its node; budgets are looked at, not spent.
+    /// Returns the effect of `pod` on the removal of its node; budgets are read, not spent.
     ///
     /// Source: Cluster Autoscaler, simulator/drainability/rules/rules.go, Default.
     #[must_use]
@@ -191,7 +191,7 @@ fn kind_of(owner: &Owner) -> Option<ControllerKind> {
 
 /// The disruptions that PodDisruptionBudgets still allow; what one candidate spends is gone for the next.
 ///
-/// Which budgets guard a class of pods is found once and remembered: 150,000 pods are of few classes.
+/// Budgets that guard each class of pods, found once and remembered: 150,000 pods are of few classes.
 #[derive(Clone, Debug)]
 pub struct Disruptions<'w> {
     budgets: Vec<(&'w DisruptionBudget, u32)>,

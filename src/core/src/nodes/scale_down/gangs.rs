@@ -1,4 +1,4 @@
-//! Gangs that run keep the pods that they need at once. What goes on all the same is of no choice of ours.
+//! Gangs that run keep the pods that they need at once. Removals that go on all the same are not chosen by us.
 
 use std::sync::Arc;
 

@@ -1,10 +1,11 @@
-//! Removals in words, for the decision in status. It decides nothing.
+//! Messages of removals, for the decision in status. It decides nothing.
 
 use crate::nodes::scale_down::candidates::Candidate;
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 
-/// The decision in words; `notice` is what says that the cloud is about to take the first of them.
+/// The message of the decision; `notice` is the source that announces that the cloud is about to take the first of
+/// them.
 pub(super) fn message(
     candidates: &[Candidate],
     pods_count: u32,

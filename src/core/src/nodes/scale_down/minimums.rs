@@ -1,4 +1,4 @@
-//! How many nodes a pool and its groups can spare: minimums of spec, schedules and cloud. It spares none itself.
+//! Number of nodes that a pool and its groups can spare: minimums of spec, schedules and cloud. It spares none itself.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(in crate::nodes) struct Spare {
 }
 
 impl Spare {
-    /// What all nodes have that are not leaving, foreign ones included, less the minimum.
+    /// Returns the capacity of all nodes that are not leaving, foreign ones included, less the minimum.
     pub(in crate::nodes) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Self {
         let cluster = &scene.config.cluster;
         let mut spare = Self {

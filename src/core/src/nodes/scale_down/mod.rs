@@ -1,4 +1,4 @@
-//! Scale-down: which nodes go now. What happens to them then is the life of a removal (`crate::nodes::removal`).
+//! Scale-down: choice of the nodes that go now. Their removal itself is in `crate::nodes::removal`.
 //!
 //! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the

@@ -84,7 +84,8 @@ impl Promised {
 }
 
 impl Pass<'_, '_> {
-    /// True if pods of the candidate could take room that others are waiting for. Who asks for one node gets that one.
+    /// True if pods of the candidate could take room that others are waiting for. A request to remove one node concerns
+    /// that one alone.
     pub(in crate::nodes) fn takes_promised_room(
         &mut self,
         candidate: &Candidate,

@@ -1,4 +1,5 @@
-//! Nodes of pools that are not to stay the second choice: which of them could leave if a preferred pool took over. It buys nothing.
+//! Nodes of pools that are not to stay the second choice: those that could leave if a preferred pool took over. It buys
+//! nothing.
 
 use crate::config::Mode;
 use crate::nodes::rotation;

@@ -1,4 +1,4 @@
-//! What could leave once the pods that are ending have ended: its clock runs meanwhile. It chooses nothing.
+//! Nodes that could leave once the pods that are ending have ended: their clocks run meanwhile. It chooses nothing.
 //!
 //! Differs from upstream: there a pod that is ending holds its node's room like any other, so that after a large rollout
 //! or cut the clocks start one by one, whenever the last pod in the way has gone.
@@ -16,8 +16,8 @@ use crate::reason::Reason;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use crate::time::Seconds;
 
-/// For how long after its clock a node waits for pods that are ending, so that it leaves together with what they hold up.
-/// Pods that moved to a node which leaves a little later would be disrupted twice.
+/// Time after its clock for which a node waits for pods that are ending, so that it leaves together with the nodes that
+/// they hold up. Pods that moved to a node which leaves a little later would be disrupted twice.
 const TOGETHER_WAIT: Seconds = Seconds(60);
 
 /// Nodes that lack room only because pods are ending.

@@ -1,4 +1,5 @@
-//! The trial of one candidate: other places for its pods, its clock, and the bounds. What it takes is gone for the next.
+//! The trial of one candidate: other places for its pods, its clock, and the bounds. Places and bounds that it takes
+//! are gone for the next.
 
 use std::cmp::Reverse;
 
@@ -18,7 +19,7 @@ use crate::scheduling::snapshot::{PodRef, Presence, Snapshot};
 use crate::time::{Seconds, UnixTime};
 
 /// Work units that one plan spends on nodes above the threshold, pod-node checks as elsewhere: a tenth of a second or
-/// so. What is not reached keeps its clock, and the next plan may reach it.
+/// so. A node that is not reached keeps its clock, and the next plan may reach it.
 pub(in crate::nodes) const CONSOLIDATION_WORK_MAX: u64 = 2_000_000;
 
 impl Pass<'_, '_> {
@@ -157,8 +158,8 @@ impl Pass<'_, '_> {
         if let Some(pod) = candidate.sent_away {
             return Err(Verdict::pod(Reason::AwaitsScaleIn, &self.scene.world.pod(pod).pod.key));
         }
-        // What has just come to nothing would again: the view may be behind, or a permission missing. Without a wait it
-        // would be journalled and given up with each plan, many times a second.
+        // A removal that has just come to nothing would do so again: the view may be behind, or a permission missing.
+        // Without a wait it would be journalled and given up with each plan, many times a second.
         let vain_at = memory.and_then(|memory| memory.removed_in_vain(&candidate.victim.node));
         self.cooled_down(vain_at.filter(|at| *at <= now).map(|at| at.plus(RETRY)))?;
         let failed_at = memory.and_then(|memory| memory.last_failure);
@@ -204,7 +205,7 @@ impl Pass<'_, '_> {
         }
     }
 
-    /// What holds a ripe candidate back; nothing is taken from a budget if so.
+    /// Returns the verdict that holds a ripe candidate back; nothing is taken from a budget then.
     fn held(&mut self, candidate: &Candidate, pool: &Pool, memory: Option<&PoolHistory>) -> Option<Verdict> {
         if self.scene.config.cluster.voluntary_disruption_stopped {
             return Some(Reason::DisruptionStopped.into());
@@ -268,7 +269,7 @@ pub(in crate::nodes) fn pods_to_move(
             pod.class.priority >= cutoff && pod.deletion_at.is_none()
         }
         PodRef::Virtual(_) => true,
-        // Who asks for a node gets it, and a dead one holds no room: the buffer is filled again elsewhere.
+        // A node whose removal is requested goes, and a dead one holds no room: the buffer is filled again elsewhere.
         PodRef::Standby(_) => !matches!(candidate.reason, Reason::RemovalRequested | Reason::Unready),
     };
     let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
@@ -286,7 +287,7 @@ fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
     }
 }
 
-/// What a pod lacks that has no other place: devices, if there are nodes that would take it but for its claims.
+/// Returns the reason why a pod has no other place: devices, if there are nodes that would take it but for its claims.
 fn without_place(pod: PodRef, snapshot: &Snapshot<'_>) -> Reason {
     let class = snapshot.class_of(pod);
     let takes = |node| snapshot.would_take_without_claims(class, node);

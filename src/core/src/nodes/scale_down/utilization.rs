@@ -1,4 +1,4 @@
-//! How much of a node its pods ask for: the number that makes it a candidate to go. It decides nothing.
+//! Utilization of a node by the requests of its pods: the number that makes it a candidate to go. It decides nothing.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ pub const TERMINATING_EXTRA: Seconds = Seconds(30);
 /// Upstream: nvidia.com/gpu, amd.com/gpu, gpu.intel.com/i915 and the like, one a cloud.
 const GPU_RESOURCES: [&str; 3] = ["nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915"];
 
-/// What is left out when a node is measured.
+/// Settings of the measurement of a node: pods that are left out, and the label of GPU nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Measure {
     /// DaemonSet pods are taken off both sides. Upstream default: false.
@@ -30,13 +30,13 @@ pub struct Measure {
 /// Requested over allocatable of one resource, in the resource's own unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// What pods ask for.
+    /// Sum of the requests of pods.
     pub requested: i64,
-    /// What the node offers; zero or less only after DaemonSet or mirror pods were taken off.
+    /// Amount that the node offers; zero or less only after DaemonSet or mirror pods were taken off.
     pub allocatable: i64,
 }
 
-/// How much of a node is asked for.
+/// Utilization of a node by requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Utilization {
     /// Cpu; zero on GPU nodes, where it is not looked at.
@@ -111,7 +111,7 @@ impl Share {
     }
 }
 
-/// What a quotient tends to.
+/// Limit of a quotient.
 enum Limit {
     Finite,
     Infinite(i64),
@@ -127,13 +127,13 @@ pub fn long_terminating(pod: &Pod, now: UnixTime) -> bool {
     pod.deletion_at.is_some_and(over)
 }
 
-/// How much of `node` the `pods` on it ask for.
+/// Returns the utilization of `node` by the requests of the `pods` on it.
 ///
 /// A GPU node (label, or a GPU resource to offer) is measured by its GPU alone, and is at zero while the driver
 /// does not offer any. Others by the larger of cpu and memory; memory on a tie. Callers leave finished pods out, as a snapshot does.
 ///
 /// # Errors
-/// When the node offers no cpu or no memory.
+/// If the node offers no cpu or no memory.
 ///
 /// Source: Cluster Autoscaler, simulator/utilization/info.go, Calculate.
 pub fn utilization<'p>(
@@ -157,7 +157,7 @@ pub fn utilization<'p>(
 /// The same for pods whose sum is known and of which none is left out.
 ///
 /// # Errors
-/// When the node offers no cpu or no memory.
+/// If the node offers no cpu or no memory.
 pub fn utilization_of_sum(node: &Node, sum: &Resources, measure: &Measure) -> Result<Utilization, Error> {
     let gpu_resource = gpu_resource(node, measure);
     let mut requested = Sums::default();

@@ -1,5 +1,5 @@
-//! Whose turn it is among equal candidates of a group over several zones: one of the fullest zone goes first, so that
-//! the cloud finds nothing to even out by terminating nodes itself. It judges nobody.
+//! Turns of equal candidates of a group over several zones: one of the fullest zone goes first, so that the cloud finds
+//! nothing to even out by terminating nodes itself. It chooses no node.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
