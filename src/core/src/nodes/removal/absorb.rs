@@ -1,4 +1,4 @@
-//! What the world answered to a removal's steps, noted in memory. The next plan looks at the world again.
+//! Answers of the world to a removal's steps, noted in memory. The next plan looks at the world again.
 
 use crate::config::Config;
 use crate::history::{Action, DecisionOutcome, PoolHistory, RemovalPhase};

@@ -1,4 +1,4 @@
-//! Draining: which pods of a marked node are evicted now, what is waited for, and when it has failed.
+//! Draining: the pods of a marked node that are evicted now, those that are waited for, and the failure of the drain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub fn holds_node(pod: &Pod, now: UnixTime) -> bool {
         || !pod.phase.finished() && !pod.class.mirror && !pod.class.daemon_set && !long_terminating(pod, now)
 }
 
-/// What is on a node that is being drained.
+/// Pods on a node that is being drained.
 #[derive(Default)]
 struct Load<'w> {
     /// Must still be evicted.
@@ -41,18 +41,18 @@ struct Load<'w> {
     blocked: Option<(&'w PodEntry, Reason)>,
 }
 
-/// How far the drain of one node has come.
+/// Progress of the drain of one node.
 enum Progress<'w> {
     /// Nothing movable is left.
     Empty,
-    /// What was evicted is stopping.
+    /// The pods that were evicted are stopping.
     Stopping,
     /// Nothing more is evicted, and the node waits for the cloud to take it: a pod on it may not be evicted, or the pool
     /// would have less than its minimum.
     Kept,
     /// These pods are to be evicted now.
     Evicting(Vec<&'w PodEntry>),
-    /// It will not go: why, in words, and how the decision ends.
+    /// It will not go: the reason, the message, and the outcome of the decision.
     Failed(Reason, String, DecisionOutcome),
 }
 
@@ -150,8 +150,8 @@ impl One<'_, '_> {
         if !first && now < since.plus(RETRY_SOON) {
             return self.advance.wake(since.plus(RETRY_SOON));
         }
-        // What budgets allow is evicted as soon as they do, and no more is asked for than that. Now and then one pod of
-        // each budget is, whatever its status says: it may be old, and the API server knows.
+        // Pods that budgets allow are evicted as soon as they do, and no more are asked for than those. Now and then
+        // one pod of each budget is, whatever its status says: it may be old, and the API server knows.
         let all = since.plus(RETRY) <= now;
         let mut sent = false;
         for (node, pods) in due {
@@ -187,7 +187,7 @@ impl One<'_, '_> {
         budget.is_none_or(|budget| self.advance.asked.insert(budget))
     }
 
-    /// How far the drain of one victim has come.
+    /// Returns the progress of the drain of one victim.
     fn progress<'w>(&self, victim: &Victim, load: &Load<'w>) -> Progress<'w> {
         let taken = self.is_taken();
         if let Some((entry, reason)) = load.blocked
@@ -251,7 +251,7 @@ impl One<'_, '_> {
         since.plus(GONE_EXTRA)
     }
 
-    /// All of the present band are stopping: the deadline follows their grace. When to look again.
+    /// All of the present band are stopping: the deadline follows their grace. Returns the time of the next check.
     fn await_gone(&mut self, load: &Load<'_>) -> UnixTime {
         let now = self.scene.now;
         let last = load.leaving.iter().map(|entry| self.overdue_at(entry)).max().unwrap_or(now);
@@ -297,8 +297,8 @@ impl One<'_, '_> {
         }
     }
 
-    /// How the wait for evictions ends: not as a failure if older removals wait for the same budgets, since its turn has
-    /// not come.
+    /// Returns the outcome of the wait for evictions: no failure if older removals wait for the same budgets, since its
+    /// turn has not come.
     fn outcome_of_waiting(&mut self, due: &[&PodEntry]) -> DecisionOutcome {
         let budgets: BTreeSet<usize> = due
             .iter()
@@ -365,7 +365,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Lo
             continue;
         }
         match rules.drainability(entry, world, &mut disruptions, scene.now) {
-            // What this removal has evicted is waited for, however long ago its grace is over.
+            // Pods that this removal has evicted are waited for, however long ago their grace is over.
             Drainability::Skip if long_terminating(pod, scene.now) && !pod.class.mirror => {
                 if !pod.class.daemon_set
                     && intent.started_at <= evicted_at(pod, pool.scale_down.drain.max_grace_period)
@@ -389,13 +389,13 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Lo
                 load.blocked.get_or_insert((entry, Reason::NotEnoughPdb));
             }
             Drainability::Move => load.waiting.push(entry),
-            // Whether a budget allows it is for the API server to say, at each eviction.
+            // The API server decides at each eviction whether a budget allows it.
             Drainability::Block(block) if block.reason == Reason::NotEnoughPdb => load.waiting.push(entry),
             Drainability::Block(Block { reason: Reason::DoNotDisruptAnnotation, .. }) => {
                 load.blocked.get_or_insert((entry, Reason::DoNotDisruptAnnotation));
             }
             _ if expendable => load.waiting.push(entry),
-            // What they keep on a node that the cloud takes is lost anyway.
+            // Data that they keep on a node that the cloud takes is lost anyway.
             Drainability::Block(Block {
                 reason:
                     Reason::LocalStorageRequested | Reason::UnmovableKubeSystemPod | Reason::MinReplicasReached,

@@ -1,4 +1,4 @@
-//! How a removal ends before its node does: given up as a whole, or letting go of one victim, with the reason noted.
+//! End of a removal before its node's: given up as a whole, or letting go of one victim, with the reason noted.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::time::UnixTime;
 /// Longest message of a decision, in bytes.
 const MESSAGE_BYTES_MAX: usize = 512;
 
-/// Gives the whole removal up: its marks come off, and the decision says why. A failure starts the pool's cooldown.
+/// Gives the whole removal up: its marks come off, and the decision records the reason. A failure starts the pool's
+/// cooldown.
 pub(super) fn undo(
     memory: &mut PoolHistory,
     intent: &mut Intent,
@@ -32,7 +33,8 @@ pub(super) fn undo(
 /// Drops one victim of an intent that is held outside of `memory`, by its [`Victim::name`]; its mark is then an orphan and
 /// comes off.
 ///
-/// Where groups go as a whole (`whole`) the others stay with it, unless the deletion has begun: what is gone is gone.
+/// If groups go as a whole (`whole`), the others stay with it, unless the deletion has begun: a node that is gone is
+/// gone.
 #[allow(clippy::too_many_arguments)] // Where it ends, which node, and all that the record says of it.
 pub(super) fn release(
     memory: &mut PoolHistory,
@@ -114,7 +116,7 @@ fn note_failure(memory: &mut PoolHistory, outcome: DecisionOutcome, now: UnixTim
     }
 }
 
-/// The words, cut at a character's boundary.
+/// The message, cut at a character's boundary.
 pub(super) fn shortened(words: &str) -> Arc<str> {
     let mut end = words.len().min(MESSAGE_BYTES_MAX);
     while !words.is_char_boundary(end) {

@@ -59,17 +59,18 @@ pub const NODES_MAX: usize = 20;
 pub struct Scene<'a> {
     /// The cluster.
     pub world: &'a World,
-    /// How far it may be trusted.
+    /// Freshness of the view of it.
     pub freshness: &'a Freshness,
-    /// What users asked for.
+    /// Settings of users.
     pub config: &'a Config,
-    /// Whose each node is.
+    /// Membership of each node.
     pub members: &'a Members<'a>,
     /// True if removals may go on at all.
     pub health: &'a Health,
     /// The present.
     pub now: UnixTime,
-    /// What a panic has set aside, and where the part being worked on is noted (design rule 7).
+    /// Pools and classes left out because of a panic, and the place where the part in progress is noted (design rule
+    /// 7).
     pub guard: Option<(&'a Quarantine, &'a RefCell<Part>)>,
 }
 
@@ -115,7 +116,7 @@ pub fn advance(history: &mut History, scene: &Scene<'_>) -> Advance {
         return advance;
     }
     let mut disruptions = Disruptions::of(scene.world);
-    // What the cloud takes comes first: it has the first word about what budgets still allow.
+    // Nodes that the cloud takes come first: they use what budgets still allow before others do.
     let gangs = gangs_after(history, scene);
     for taken in [true, false] {
         for (name, memory) in &mut history.pools {

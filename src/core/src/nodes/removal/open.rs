@@ -1,4 +1,4 @@
-//! The beginning of a removal: intent, decision record and first step. Whether it may begin was decided before.
+//! The beginning of a removal: intent, decision record and first step. The decision that it may begin was made before.
 
 use std::sync::Arc;
 

@@ -252,7 +252,7 @@ impl One<'_, '_> {
         if !unmarked.is_empty() {
             return self.put_mark(unmarked);
         }
-        // What is drained is looked at again before it is deleted, so that a late pod is only one more to move.
+        // A node that is drained is looked at again before it is deleted, so that a late pod is only one more to move.
         let empty = self.intent.reason == Reason::Empty;
         let due = self.removal().phase_since.plus(if empty { SETTLE } else { SETTLE_DRAIN });
         if self.scene.now < due {

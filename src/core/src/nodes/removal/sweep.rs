@@ -1,4 +1,4 @@
-//! What is put right on every tick: victims beyond the pool's minimum, and marks that no open intent stands for.
+//! Corrections on every tick: victims beyond the pool's minimum, and marks that no open intent stands for.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) fn keep_within_min(scene: &Scene<'_>, pool: &Pool, memory: &mut PoolH
     let registered = scene.world.nodes().filter(|(id, _, _)| counts(*id));
     let mut room = registered.count().saturating_sub(usize::try_from(min).unwrap_or(usize::MAX));
     let mut too_many = Vec::new();
-    // What cannot be called back takes its room first.
+    // Removals that cannot be called back take their room first.
     for called_back in [false, true] {
         for (intent, removal) in memory.removals() {
             // Nor can what the cloud takes.
