@@ -1,4 +1,4 @@
-//! What nodes cost, declared or by what they have. It compares nothing.
+//! Prices of nodes, declared or by their capacity. It chooses no node.
 
 use crate::config::Pool;
 use crate::resources::Resources;
@@ -20,7 +20,7 @@ pub(super) fn of_node(pool: &Pool, capacity: &Resources, declared: bool) -> i64 
     }
 }
 
-/// What these amounts are worth in an hour, in millionths.
+/// Returns the worth of these amounts for an hour, in millionths of a currency unit.
 #[must_use]
 pub(super) fn of_amounts(amounts: &Resources) -> i64 {
     let cpu = i128::from(amounts.cpu_milli) * CORE_HOUR_MICRO / 1000;

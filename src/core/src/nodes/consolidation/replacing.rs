@@ -1,4 +1,5 @@
-//! Replacements under way: who waits, who may go, and how each ends. All it knows is in History and World.
+//! Replacements under way: nodes that wait, nodes that may go, and the end of each. All it knows is in History and
+//! World.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use crate::world::node::{Node, Readiness};
 /// The longest that a replacement may be open, whatever a hand has written.
 pub const OPEN_MAX: Seconds = Seconds::hours(24);
 
-/// How far a replacement has come.
+/// Progress of a replacement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Stage {
     /// The nodes bought are not all ready.
@@ -34,7 +35,7 @@ enum Stage {
     Failed,
 }
 
-/// What open replacements mean for each node.
+/// Effects of open replacements on each node.
 #[derive(Debug, Default)]
 pub struct Replacing {
     stages: BTreeMap<Arc<str>, Stage>,
@@ -98,7 +99,7 @@ impl Replacing {
 
     /// Lets a candidate go that was replaced; else the reason why it stays because of a replacement, if so.
     ///
-    /// What is empty, unready or asked for goes as ever, but for nodes that were just bought to take pods.
+    /// Nodes that are empty, unready or asked for go as ever, but for nodes that were just bought to take pods.
     pub fn verdict(&self, candidate: &mut Candidate) -> Option<Reason> {
         let node = &candidate.victim.node;
         let to_save =
@@ -107,7 +108,7 @@ impl Replacing {
             return Some(Reason::PlannedFor);
         }
         let Some(owner) = self.waiting.get(node) else {
-            // What others would take now is what the bought nodes were counted with.
+            // The purchase counted on the places that other removals would take now.
             let well_used = candidate.reason == Reason::Consolidated;
             return (well_used && !self.waiting.is_empty()).then_some(Reason::AwaitingReplacement);
         };

@@ -1,5 +1,5 @@
-//! Which nodes could be replaced by nodes that cost less: one by one, and several by fewer. The best is bought at once,
-//! and what it replaces is remembered before.
+//! Search for nodes that could be replaced by nodes that cost less: one by one, and several by fewer. The best is
+//! bought at once, and the nodes that it replaces are remembered before.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -55,7 +55,7 @@ pub(in crate::nodes) struct Offer {
     pub(in crate::nodes) before_micro: i64,
     /// Pods that move.
     pub(in crate::nodes) pods_count: usize,
-    /// What leaves.
+    /// Nodes that leave.
     pub(in crate::nodes) replaced: Vec<Candidate>,
 }
 
@@ -89,7 +89,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
     let singles = nodes.iter().take(SINGLES_MAX).map(|one| vec![one.clone()]);
     let several = (2..=REPLACED_MAX.min(nodes.len())).map(|count| {
         let mut set = nodes[..count].to_vec();
-        // In the order in which they will be tried when the new nodes are there: what holds now is to hold then.
+        // In the order in which they will be tried when the new nodes are there: the result of now is to hold then.
         set.sort_by(|a, b| (a.movable.len(), &a.victim.node).cmp(&(b.movable.len(), &b.victim.node)));
         set
     });
@@ -248,7 +248,7 @@ fn price_of(set: &[Candidate], scene: &Scene<'_>, declared: bool) -> i64 {
     each.fold(0, i64::saturating_add)
 }
 
-/// Nodes that stay and are not about to leave: what has a clock may be gone when pods come.
+/// Nodes that stay and are not about to leave: a node with a clock may be gone when pods come.
 fn staying(ctx: &Context<'_>, set: &[Candidate]) -> Vec<NodeIx> {
     let leaving: BTreeSet<NodeIx> = set.iter().map(|one| one.ix).collect();
     let unneeded: BTreeSet<&Arc<str>> =
@@ -277,7 +277,7 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
     groups
 }
 
-/// How many nodes of the group take all of `rest`; `None` when they do not.
+/// Returns the number of nodes of the group that take all of `rest`; `None` when they do not.
 pub(in crate::nodes) fn packed(
     ctx: &mut Context<'_>,
     pool: &Pool,
@@ -412,7 +412,7 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
         until: ctx.now.plus(Seconds(timeouts)).plus(REMOVAL_TIME),
     });
     if 0 < offer.count {
-        // What is bought in place of others takes room of the same limits as all else.
+        // Nodes that are bought in place of others take room of the same limits as all else.
         ctx.purchases.entry((offer.pool.clone(), offer.group.clone())).or_default().nodes += offer.count;
         ctx.steps.push(Step::Increase {
             pool: offer.pool,
@@ -428,8 +428,8 @@ pub(in crate::nodes) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
     }
 }
 
-/// From when on new nodes of the group are those that are bought now. What is there already is no such node, however young it
-/// is: in a quick rotation the node that was bought before joined a moment ago.
+/// Returns the time from which on new nodes of the group are those that are bought now. A node that is there already is
+/// none of them, however young it is: in a quick rotation the node that was bought before joined a moment ago.
 fn first_of_the_new(ctx: &Context<'_>, group: &GroupCounts<'_>) -> UnixTime {
     let nodes = group.nodes.iter().filter_map(|id| ctx.world.node(*id).node.as_ref());
     let youngest = nodes.map(|node| node.created_at).max();
