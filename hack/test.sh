@@ -28,7 +28,9 @@ step() {
 }
 
 # The control plane and the tools need minutes when the cache is cold, and nobody needs them before the end-to-end tests.
-{ nice -n 10 e2e/control-plane/build.sh && nice -n 10 e2e/gitops/build.sh && nice -n 10 e2e/externalgrpc/build.sh && nice -n 10 e2e/clusterapi/build.sh && nice -n 10 e2e/kueue/build.sh; } >"$log.control-plane" 2>&1 &
+for counterpart in control-plane gitops externalgrpc clusterapi kueue; do
+  nice -n 10 "e2e/$counterpart/build.sh" || exit
+done >"$log.control-plane" 2>&1 &
 control_plane=$!
 lints=
 trap 'kill "$control_plane" $lints 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane" "$log.permissions" "$log.lints"' EXIT
