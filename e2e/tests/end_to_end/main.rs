@@ -87,6 +87,7 @@ mod karpenter_crds_beside_ours;
 mod kill_at_each_step_of_a_removal;
 #[cfg(test)]
 mod kubectl_sees_hpas_as_ever;
+#[cfg(test)]
 mod kueue;
 #[cfg(test)]
 mod launch_failure_backs_off_one_group;

@@ -134,7 +134,7 @@ async fn condition(cluster: &ControlPlane, name: &str, kind: &str) -> Result<Val
     found.cloned().with_context(|| format!("no condition {kind} in {status}"))
 }
 
-pub(crate) async fn condition_is(
+async fn condition_is(
     cluster: &ControlPlane,
     name: &str,
     kind: &str,

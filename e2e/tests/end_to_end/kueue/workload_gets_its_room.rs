@@ -88,7 +88,7 @@ async fn workload_waits_with_a_reason_gets_its_room_and_is_never_evicted() {
         wait::stays("nothing is bought for work that is done", SEVERAL_PLANS, async || {
             let now = cluster.pool_status("general").await?["decisions"].clone();
             let of = |all: &Value| {
-                all.as_array().map_or(0, |all| all.iter().filter(|one| one["kind"] == "ScaleUp").count())
+                all.as_array().map_or(0, |all| all.iter().filter(|one| one["action"] == "ScaleUp").count())
             };
             ensure!(of(&now) == of(&bought), "decisions: {now}");
             Ok(())
