@@ -663,7 +663,7 @@ fn instances_seen(
         }
         let Some(node) = &view.node(*id).node else { continue };
         let listed = listing.is_some_and(|listing| listing.lists(*id));
-        if !listed && !instances.contains_key(&node.provider_id) && !instances.contains_key(&node.name) {
+        if !listed && !instances.contains_key(&node.name) {
             seen.accounted += 1;
         }
     }
