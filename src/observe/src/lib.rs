@@ -27,4 +27,4 @@ pub use partial_object::PartialObject;
 pub use policies::{Policies, PolicyChange, PolicyObject};
 pub use watched::{Watch, Watched};
 pub use wire::is_watch;
-pub use workloads::{Edited, HpaObject, Owner, ScaleKind, ScaleSeen, Selected, Workloads, Writer};
+pub use workloads::{Edited, HpaObject, ScaleKind, ScaleSeen, Selected, Workloads, Writer};

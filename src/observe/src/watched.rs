@@ -14,7 +14,8 @@ use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind};
 
 use super::convert::{
-    buffer, capacity_quota, device, gang, key_of, name_of, node, pod, request, scale, volume, workload,
+    buffer, capacity_quota, device, gang, key_of, name_of, node, owner_of, pod, request, scale, volume,
+    workload,
 };
 use super::decoder::{Decoder, Error};
 use super::partial_object::PartialObject;
@@ -298,7 +299,7 @@ impl Watched for SlimPod {
     fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let key = key_of(&self.metadata, decoder)?;
         let labels = decoder.labels(self.metadata.labels.iter().flatten());
-        let owner = scale::owner(&self.metadata);
+        let owner = owner_of(&self.metadata, decoder);
         workloads.apply_pod(&key.namespace, labels, owner, scale::pod_seen(self, decoder)?);
         Ok(())
     }
@@ -324,7 +325,8 @@ impl Watched for SlimReplicaSet {
     }
     fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
-        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        let selector = spec.selector.as_ref();
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, selector, &self.status, decoder);
         workloads.apply_scale(ScaleKind::ReplicaSet, key, seen);
         Ok(())
     }
@@ -340,7 +342,8 @@ impl Watched for SlimStatefulSet {
     }
     fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
-        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        let selector = spec.selector.as_ref();
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, selector, &self.status, decoder);
         workloads.apply_scale(ScaleKind::StatefulSet, key, seen);
         Ok(())
     }
@@ -650,7 +653,8 @@ impl Watched for SlimDeployment {
     }
     fn update_workloads(&self, decoder: &mut Decoder, workloads: &mut Workloads) -> Result<(), Error> {
         let (spec, key) = (&self.spec, key_of(&self.metadata, decoder)?);
-        let seen = scale::scale_seen(&self.metadata, spec.replicas, spec.selector.as_ref(), &self.status);
+        let selector = spec.selector.as_ref();
+        let seen = scale::scale_seen(&self.metadata, spec.replicas, selector, &self.status, decoder);
         workloads.apply_scale(ScaleKind::Deployment, key, seen);
         Ok(())
     }

@@ -19,6 +19,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference,
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::UnixTime;
+use headroom_core::world::pod::Owner;
 
 use super::decoder::{Decoder, Error};
 
@@ -53,4 +54,15 @@ pub fn instant(time: Option<&Time>) -> UnixTime {
 /// The reference to the controller of the object, if it has one.
 pub fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.as_deref().unwrap_or_default().iter().find(|owner| owner.controller == Some(true))
+}
+
+/// The controller of the object, if it has one: one copy for all that it controls.
+pub fn owner_of(meta: &ObjectMeta, decoder: &mut Decoder) -> Option<Arc<Owner>> {
+    let owner = controller_of(meta)?;
+    let owner = Owner {
+        kind: decoder.text(&owner.kind),
+        name: decoder.text(&owner.name),
+        uid: decoder.text(&owner.uid),
+    };
+    Some(decoder.owner(owner))
 }

@@ -1,10 +1,10 @@
 //! A slim pod as the core's pod.
 
 use headroom_core::time::UnixTime;
-use headroom_core::world::pod::{self, Owner, Pod, PodPhase};
+use headroom_core::world::pod::{self, Pod, PodPhase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::{class, controller_of, instant, key_of, uid_of};
+use super::{class, controller_of, instant, key_of, owner_of, uid_of};
 use crate::decoder::{Decoder, Error};
 use crate::slim::SlimPod;
 
@@ -15,31 +15,22 @@ use crate::slim::SlimPod;
 pub fn pod(slim: &SlimPod, decoder: &mut Decoder) -> Result<Pod, Error> {
     let meta = &slim.metadata;
     let key = key_of(meta, decoder)?;
-    let owner = controller_of(meta);
     let source = class::Source {
         namespace: &key.namespace,
         pod_name: &key.name,
         metadata: meta,
         spec: &slim.spec,
         status: &slim.status,
-        daemon_set: owner.is_some_and(|owner| owner.kind == "DaemonSet"),
+        daemon_set: controller_of(meta).is_some_and(|owner| owner.kind == "DaemonSet"),
     };
     let class = class::of(source, decoder)?;
-    let owner = owner.map(|owner| {
-        let owner = Owner {
-            kind: decoder.text(&owner.kind),
-            name: decoder.text(&owner.name),
-            uid: decoder.text(&owner.uid),
-        };
-        decoder.owner(owner)
-    });
     let some = |name: &Option<String>, decoder: &mut Decoder| {
         name.as_deref().filter(|name| !name.is_empty()).map(|name| decoder.text(name))
     };
     Ok(Pod {
         uid: uid_of(meta),
         class: decoder.class(class),
-        owner,
+        owner: owner_of(meta, decoder),
         node: some(&slim.spec.node_name, decoder),
         nominated_node: some(&slim.status.nominated_node_name, decoder),
         phase: match slim.status.phase.as_str() {

@@ -11,10 +11,10 @@ use headroom_core::pods::moment::Moment;
 use headroom_core::quantity::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
-use super::{controller_of, instant, key_of, uid_of};
+use super::{instant, key_of, owner_of, uid_of};
 use crate::decoder::{Decoder, Error};
 use crate::slim::{Amounts, Container, ReplicaStatus, Selector, SelectorRequirement, SlimHpa, SlimPod};
-use crate::workloads::{HpaObject, Owner, ScaleSeen, Writer};
+use crate::workloads::{HpaObject, ScaleSeen, Writer};
 
 /// The earliest moment: for a condition without a time.
 const EARLIEST: Moment = Moment::from_nanos(i64::MIN);
@@ -101,6 +101,7 @@ pub fn scale_seen(
     replicas: Option<u32>,
     selector: Option<&Selector>,
     status: &ReplicaStatus,
+    decoder: &mut Decoder,
 ) -> ScaleSeen {
     let count = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     ScaleSeen {
@@ -112,15 +113,8 @@ pub fn scale_seen(
             selector: selector.map(selector_text).unwrap_or_default(),
         },
         replicas_writers: writers(metadata, |subresource| subresource != Some("status")),
-        owner: owner(metadata),
+        owner: owner_of(metadata, decoder),
     }
-}
-
-/// The controller of an object, if it has one.
-#[must_use]
-pub fn owner(metadata: &ObjectMeta) -> Option<Owner> {
-    let owner = controller_of(metadata)?;
-    Some(Owner { kind: owner.kind.as_str().into(), uid: owner.uid.as_str().into() })
 }
 
 /// A selector as the scale subresource writes it: sorted, its parts joined by commas.
@@ -233,7 +227,9 @@ mod tests {
             "status": {"replicas": 2}
         }))
         .expect("a Deployment");
-        let seen = scale_seen(&slim.metadata, slim.spec.replicas, slim.spec.selector.as_ref(), &slim.status);
+        let (spec, mut decoder) = (&slim.spec, Decoder::default());
+        let seen =
+            scale_seen(&slim.metadata, spec.replicas, spec.selector.as_ref(), &slim.status, &mut decoder);
         let expected =
             Scale { spec_replicas: 3, status_replicas: 2, selector: "a=1,ab in (x,y),b=2".to_owned() };
         assert_eq!((seen.scale, &*seen.resource_version), (expected, "7"));

@@ -10,6 +10,7 @@ use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::pods::input::{PodSeen, Scale};
 use headroom_core::pods::selector::Selector;
 use headroom_core::time::UnixTime;
+use headroom_core::world::pod::Owner;
 use serde_json::Value;
 
 use super::watched::Watch;
@@ -62,16 +63,7 @@ pub struct ScaleSeen {
     /// Last writers of `spec.replicas`, by its managed fields: they own that field.
     pub replicas_writers: Vec<Writer>,
     /// Controller of the workload; none for one that a person made.
-    pub owner: Option<Owner>,
-}
-
-/// A controller, as the objects that it made name it.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Owner {
-    /// Kind, such as `ReplicaSet`.
-    pub kind: Arc<str>,
-    /// Unique id.
-    pub uid: Arc<str>,
+    pub owner: Option<Arc<Owner>>,
 }
 
 /// The kinds of apps/v1 whose scales are known from watches.
@@ -119,8 +111,6 @@ pub struct Workloads {
     policies: BTreeMap<ObjectKey, Arc<PolicyObject<ScalingPolicySpec>>>,
     cluster: Option<Arc<PolicyObject<ClusterScalingPolicySpec>>>,
     scales: BTreeMap<(ScaleKind, ObjectKey), Arc<ScaleSeen>>,
-    /// Controllers of those workloads, by the unique id of the workload.
-    owners: BTreeMap<Arc<str>, Option<Owner>>,
     pods: Pods,
     edited: BTreeSet<Edited>,
     listed: BTreeSet<Watch>,
@@ -199,29 +189,42 @@ impl Workloads {
     #[must_use]
     pub fn pods_of(
         &self,
-        namespace: &str,
+        namespace: &Arc<str>,
         selector: &Selector,
         target: &str,
         watched: Option<ScaleKind>,
     ) -> Selected {
-        self.pods.select(namespace, selector, |owner| self.is_below(owner, target, watched))
+        self.pods.select(namespace, selector, |owner| self.is_below(namespace, owner, target, watched))
     }
 
     /// True if what `owner` controls belongs to the workload `target`.
-    fn is_below(&self, owner: Option<&Owner>, target: &str, watched: Option<ScaleKind>) -> bool {
+    fn is_below(
+        &self,
+        namespace: &Arc<str>,
+        owner: Option<&Owner>,
+        target: &str,
+        watched: Option<ScaleKind>,
+    ) -> bool {
         let mut owner = owner;
         // A Deployment of a controller of somebody's own stands above a ReplicaSet, and nothing is known to be deeper.
         for _ in 0..OWNERS_MAX {
-            let Some(Owner { kind, uid }) = owner else { return false };
-            if **uid == *target {
+            let Some(one) = owner else { return false };
+            if *one.uid == *target {
                 return true;
             }
-            owner = match self.owners.get(uid) {
-                Some(above) => above.as_ref(),
-                None => return watched.is_none_or(|target| may_be_below(kind, target)),
+            owner = match self.workload(namespace, one) {
+                Some(seen) => seen.owner.as_deref(),
+                None => return watched.is_none_or(|target| may_be_below(&one.kind, target)),
             };
         }
         false
+    }
+
+    /// The workload that a reference names, if it is of a watched kind and that very object has been delivered.
+    fn workload(&self, namespace: &Arc<str>, owner: &Owner) -> Option<&Arc<ScaleSeen>> {
+        let kind = ScaleKind::of("apps", &owner.kind)?;
+        let seen = self.scales.get(&(kind, ObjectKey::new(namespace.clone(), &*owner.name)))?;
+        (seen.uid == owner.uid).then_some(seen)
     }
 
     /// An HPA is new or has changed.
@@ -269,15 +272,17 @@ impl Workloads {
     /// A workload is new or has changed.
     pub fn apply_scale(&mut self, kind: ScaleKind, key: ObjectKey, scale: ScaleSeen) {
         self.show(watch_of(kind), &key);
-        let (uid, owner) = (scale.uid.clone(), scale.owner.clone());
-        if let Some(before) = self.scales.insert((kind, key), Arc::new(scale)) {
-            self.owners.remove(&before.uid);
-        }
-        self.owners.insert(uid, owner);
+        self.scales.insert((kind, key), Arc::new(scale));
     }
 
     /// A pod of this controller is new or has changed.
-    pub fn apply_pod(&mut self, namespace: &Arc<str>, labels: Labels, owner: Option<Owner>, pod: PodSeen) {
+    pub fn apply_pod(
+        &mut self,
+        namespace: &Arc<str>,
+        labels: Labels,
+        owner: Option<Arc<Owner>>,
+        pod: PodSeen,
+    ) {
         self.show(
             Watch::World(headroom_core::world::Kind::Pod),
             &ObjectKey::new(namespace.clone(), &*pod.name),
@@ -304,9 +309,8 @@ impl Workloads {
             }
             Watch::World(headroom_core::world::Kind::Pod) => self.pods.remove(key),
             watch => {
-                let gone = kind_of(watch).and_then(|kind| self.scales.remove(&(kind, key.clone())));
-                if let Some(gone) = gone {
-                    self.owners.remove(&gone.uid);
+                if let Some(kind) = kind_of(watch) {
+                    self.scales.remove(&(kind, key.clone()));
                 }
             }
         }
@@ -409,7 +413,7 @@ mod tests {
         );
     }
 
-    fn scale(uid: &str, owner: Option<Owner>) -> ScaleSeen {
+    fn scale(uid: &str, owner: Option<Arc<Owner>>) -> ScaleSeen {
         ScaleSeen {
             uid: uid.into(),
             resource_version: String::new(),
@@ -419,8 +423,14 @@ mod tests {
         }
     }
 
-    fn owner(kind: &str, uid: &str) -> Option<Owner> {
-        Some(Owner { kind: kind.into(), uid: uid.into() })
+    /// The controller of this kind whose name is its unique id too.
+    fn owner(kind: &str, name: &str) -> Option<Arc<Owner>> {
+        Some(Arc::new(Owner { kind: kind.into(), name: name.into(), uid: name.into() }))
+    }
+
+    /// True if what a controller controls belongs to the workload of this unique id.
+    fn is_below(store: &Workloads, of: Option<Arc<Owner>>, target: &str, watched: Option<ScaleKind>) -> bool {
+        store.is_below(&"shop".into(), of.as_deref(), target, watched)
     }
 
     /// A Deployment `web` with a ReplicaSet `web-1`, and a Deployment `other` with a ReplicaSet `other-1`.
@@ -438,7 +448,7 @@ mod tests {
     #[test]
     fn pods_are_a_deployments_through_its_replica_sets() {
         let store = two_deployments();
-        let is_own = |of: Option<Owner>| store.is_below(of.as_ref(), "web", Some(ScaleKind::Deployment));
+        let is_own = |of| is_below(&store, of, "web", Some(ScaleKind::Deployment));
         assert!(is_own(owner("ReplicaSet", "web-1")));
         assert!(is_own(owner("ReplicaSet", "web-2")), "a new one has not been delivered yet");
         assert!(!is_own(owner("ReplicaSet", "other-1")));
@@ -450,7 +460,7 @@ mod tests {
         let mut store = two_deployments();
         let rollout = owner("Rollout", "r");
         store.apply_scale(ScaleKind::ReplicaSet, ObjectKey::new("shop", "canary"), scale("canary", rollout));
-        let is_own = |of: Option<Owner>| store.is_below(of.as_ref(), "r", None);
+        let is_own = |of| is_below(&store, of, "r", None);
         assert!(is_own(owner("Rollout", "r")) && is_own(owner("ReplicaSet", "canary")));
         assert!(is_own(owner("CloneSet", "c")), "it may have been made for the target");
         assert!(!is_own(owner("ReplicaSet", "web-1")) && !is_own(None));
@@ -461,13 +471,19 @@ mod tests {
         let mut store = two_deployments();
         let anew = scale("again", owner("Deployment", "other"));
         store.apply_scale(ScaleKind::ReplicaSet, ObjectKey::new("shop", "web-1"), anew);
-        assert_eq!(store.owners.len(), 4);
-        assert!(store.is_below(owner("ReplicaSet", "again").as_ref(), "other", Some(ScaleKind::Deployment)));
+        let of = |uid: &str| {
+            Some(Arc::new(Owner { kind: "ReplicaSet".into(), name: "web-1".into(), uid: uid.into() }))
+        };
+        let watched = Some(ScaleKind::Deployment);
+        assert!(
+            is_below(&store, of("again"), "other", watched) && !is_below(&store, of("again"), "web", watched)
+        );
+        assert!(is_below(&store, of("web-1"), "web", watched), "the one before is not known any more");
         let set = Watch::World(headroom_core::world::Kind::Controller(
             headroom_core::world::workload::ControllerKind::ReplicaSet,
         ));
         store.remove(set, &ObjectKey::new("shop", "web-1"));
-        assert_eq!(store.owners.len(), 3);
+        assert!(is_below(&store, of("again"), "web", watched), "nor is the new one once it is gone");
     }
 
     #[test]

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::pods::input::PodSeen;
 use headroom_core::pods::selector::Selector;
-
-use super::Owner;
+use headroom_core::world::pod::Owner;
 
 /// Key and value of a label.
 type Pair = (Arc<str>, Arc<str>);
@@ -23,7 +22,7 @@ pub(super) struct Pods {
 struct Alike {
     labels: Arc<Labels>,
     /// Their controller.
-    owner: Option<Owner>,
+    owner: Option<Arc<Owner>>,
 }
 
 /// The pods of one namespace, those of equal labels and one controller together: a selector is held against each set once.
@@ -37,7 +36,13 @@ struct Namespace {
 }
 
 impl Pods {
-    pub(super) fn apply(&mut self, namespace: &Arc<str>, labels: Labels, owner: Option<Owner>, pod: PodSeen) {
+    pub(super) fn apply(
+        &mut self,
+        namespace: &Arc<str>,
+        labels: Labels,
+        owner: Option<Arc<Owner>>,
+        pod: PodSeen,
+    ) {
         let alike = Alike { labels: Arc::new(labels), owner };
         self.namespaces.entry(namespace.clone()).or_default().apply(alike, pod);
     }
@@ -69,7 +74,7 @@ impl Pods {
         let mut found = Selected::default();
         let Some(namespace) = self.namespaces.get(namespace) else { return found };
         let mut take = |(alike, pods): (&Arc<Alike>, &BTreeMap<Arc<str>, Arc<PodSeen>>)| {
-            if selector.matches(&alike.labels) && counts(alike.owner.as_ref()) {
+            if selector.matches(&alike.labels) && counts(alike.owner.as_deref()) {
                 // Groups of equal labels stand side by side.
                 if found.labels.last() != Some(&alike.labels) {
                     found.labels.push(alike.labels.clone());
@@ -183,7 +188,9 @@ mod tests {
     #[test]
     fn pods_of_equal_labels_are_told_apart_by_their_controllers() {
         let (mut pods, shop) = (Pods::default(), Arc::from("shop"));
-        let owner = |uid: &str| Some(Owner { kind: "ReplicaSet".into(), uid: uid.into() });
+        let owner = |uid: &str| {
+            Some(Arc::new(Owner { kind: "ReplicaSet".into(), name: uid.into(), uid: uid.into() }))
+        };
         let web = || labels(&[("app", "web")]);
         pods.apply(&shop, web(), owner("1"), pod("a"));
         pods.apply(&shop, web(), owner("2"), pod("b"));

@@ -124,11 +124,10 @@ impl Dependencies {
             .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
         let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();
-        let mut load = match asks {
-            true => ask(&*metrics_for(rules, workload), workload, &selector).await,
+        let load = match asks {
+            true => ask(&*metrics_for(rules, workload), workload, &selector, &observation.pods).await,
             false => Load::default(),
         };
-        load.keep(workload, &observation.pods);
         if asks {
             course.part("metrics", true, (asked_at, self.host.wall()), None);
         }

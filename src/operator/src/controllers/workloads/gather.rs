@@ -38,7 +38,7 @@ pub(super) struct Load {
 impl Load {
     /// Drops the values of pods that are not the workload's: the metrics APIs are asked by a selector, and answer for all pods
     /// that it selects.
-    pub(super) fn keep(&mut self, workload: &Workload, pods: &[Arc<PodSeen>]) {
+    fn keep(&mut self, workload: &Workload, pods: &[Arc<PodSeen>]) {
         if workload.selection == SelectionStrategy::LabelSelector {
             return;
         }
@@ -75,8 +75,13 @@ pub(super) fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Ve
     gathered.iter().map(answer).collect()
 }
 
-/// Asks for every metric of a workload, all at once. `selector` is the scale's, as text.
-pub(super) async fn ask(source: &dyn MetricsSource, workload: &Workload, selector: &str) -> Load {
+/// Asks for every metric of a workload, all at once. `selector` is the scale's, as text; `pods` are the workload's, by name.
+pub(super) async fn ask(
+    source: &dyn MetricsSource,
+    workload: &Workload,
+    selector: &str,
+    pods: &[Arc<PodSeen>],
+) -> Load {
     let none = None;
     let questions = workload.spec.metrics.iter().enumerate().map(|(index, metric)| {
         let query = workload.queries.get(index).unwrap_or(&none).as_ref();
@@ -91,6 +96,7 @@ pub(super) async fn ask(source: &dyn MetricsSource, workload: &Workload, selecto
         load.gathered.push(gathered);
         load.troubles.push(trouble);
     }
+    load.keep(workload, pods);
     load
 }
 

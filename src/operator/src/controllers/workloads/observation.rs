@@ -106,7 +106,7 @@ impl Dependencies {
 pub(super) fn pods_of(
     known: &Workloads,
     workload: &Workload,
-    namespace: &str,
+    namespace: &Arc<str>,
     selector: &Selector,
     target: (&str, Option<ScaleKind>),
 ) -> Selected {

@@ -203,8 +203,7 @@ async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, Stri
         return Err("the operator alone reads metrics of type Prometheus: ask it with --operator".to_owned());
     }
     let selector = sketch.input.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
-    let mut load = ask(metrics, workload, &selector).await;
-    load.keep(workload, &sketch.input.pods);
+    let load = ask(metrics, workload, &selector, &sketch.input.pods).await;
     // No sample, or an old one, is the operator's answer too. A call that fails may fail for us alone.
     let known = ["MetricsEmpty", "MetricsStale", "MetricsAbsurd"];
     match load.troubles.iter().flatten().find(|trouble| !known.contains(&trouble.reason)) {
