@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::cluster::{Metric, Timings};
 use super::run::{Options, run};
 use super::scenario::{Action, Event, Scenario, Target};
-use super::store::{Kind, ObjectKey, condition, number};
+use super::store::{Kind, ObjectKey, Store, condition, number};
 
 fn deployment(name: &str) -> (Kind, Value) {
     let object = json!({
@@ -31,42 +31,68 @@ fn policy(name: &str, metric: Value) -> (Kind, Value) {
     (Kind::ScalingPolicy, object)
 }
 
-#[test]
-fn a_reconcile_that_panics_is_reported_and_costs_no_other_workload() {
-    let poison = json!({"type": "External", "external": {"metric": {"name": "panic"},
-        "target": {"type": "AverageValue", "averageValue": "1"}}});
-    let cpu = json!({"type": "Resource", "resource": {"name": "cpu",
-        "target": {"type": "Utilization", "averageUtilization": 50}}});
+/// A node for all pods of a scenario.
+fn large_node() -> (Kind, Value) {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
         "status": {"capacity": {"cpu": "64", "memory": "256Gi", "pods": "110"},
             "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}});
-    let well = Target { kind: Kind::Deployment, key: ObjectKey::new("default", "well") };
-    let scenario = Scenario {
-        name: "poison".to_owned(),
+    (Kind::Node, node)
+}
+
+/// Twelve minutes from seven in the morning, in steps of a second.
+fn scenario(name: &str, manifests: Vec<(Kind, Value)>, events: Vec<Event>) -> Scenario {
+    Scenario {
+        name: name.to_owned(),
         description: String::new(),
         start: "2026-03-02T07:00:00Z".parse().unwrap(),
         duration: SignedDuration::from_mins(12),
         tick: SignedDuration::from_secs(1),
         seed: 1,
         timings: Timings::default(),
-        manifests: vec![
-            (Kind::Node, node),
-            deployment("bad"),
-            deployment("well"),
-            policy("bad", poison),
-            policy("well", cpu),
-        ],
-        events: vec![Event { after: SignedDuration::ZERO, action: Action::Load(well, Metric::Cpu, 3000) }],
-    };
+        manifests,
+        events,
+    }
+}
+
+/// From the beginning on the pods of a Deployment use so much of this.
+fn load(name: &str, metric: Metric, milli: i64) -> Event {
+    load_after(SignedDuration::ZERO, name, metric, milli)
+}
+
+fn load_after(after: SignedDuration, name: &str, metric: Metric, milli: i64) -> Event {
+    let target = Target { kind: Kind::Deployment, key: ObjectKey::new("default", name) };
+    Event { after, action: Action::Load(target, metric, milli) }
+}
+
+/// Replicas that a Deployment is to have.
+fn size(store: &Store, name: &str) -> Option<i64> {
+    let found = store.find(Kind::Deployment, &ObjectKey::new("default", name));
+    found.and_then(|found| number(found, &["spec", "replicas"]))
+}
+
+/// A metric that keeps the CPU of pods at half of what they request.
+fn half_of_cpu() -> Value {
+    json!({"type": "Resource", "resource": {"name": "cpu",
+        "target": {"type": "Utilization", "averageUtilization": 50}}})
+}
+
+#[test]
+fn a_reconcile_that_panics_is_reported_and_costs_no_other_workload() {
+    let poison = json!({"type": "External", "external": {"metric": {"name": "panic"},
+        "target": {"type": "AverageValue", "averageValue": "1"}}});
+    let manifests = vec![
+        large_node(),
+        deployment("bad"),
+        deployment("well"),
+        policy("bad", poison),
+        policy("well", half_of_cpu()),
+    ];
+    let scenario = scenario("poison", manifests, vec![load("well", Metric::Cpu, 3000)]);
     let mut seen = (None, None, None);
     run(&scenario, &Options::of(&scenario), &mut |scene| {
         scene.cluster.store().with(|store| {
             let status = |name| store.find(Kind::ScalingPolicy, &ObjectKey::new("default", name)).cloned();
-            let size = |name: &str| {
-                let found = store.find(Kind::Deployment, &ObjectKey::new("default", name));
-                found.and_then(|found| number(found, &["spec", "replicas"]))
-            };
-            seen = (status("bad"), size("bad"), size("well"));
+            seen = (status("bad"), size(store, "bad"), size(store, "well"));
         });
     })
     .unwrap();
@@ -107,30 +133,23 @@ fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs(
     }
     manifests.extend(queued("hasty", json!({"syncPeriod": "1s"})));
     let rises_at = SignedDuration::from_secs(100);
-    let load = |after, milli| {
-        let target = Target { kind: Kind::Deployment, key: ObjectKey::new("default", "quick-0") };
+    let in_queue = |after, milli| {
         let queue =
             Metric::of(&json!({"type": "External", "external": {"metric": {"name": "queue"}}})).unwrap();
-        Event { after, action: Action::Load(target, queue, milli) }
+        load_after(after, "quick-0", queue, milli)
     };
+    let events = vec![in_queue(SignedDuration::ZERO, 3000), in_queue(rises_at, 5000)];
     let scenario = Scenario {
-        name: "periods".to_owned(),
-        description: String::new(),
-        start: "2026-03-02T07:00:00Z".parse().unwrap(),
         duration: SignedDuration::from_mins(3),
         tick: SignedDuration::from_millis(500),
-        seed: 1,
-        timings: Timings::default(),
-        manifests,
-        events: vec![load(SignedDuration::ZERO, 3000), load(rises_at, 5000)],
+        ..scenario("periods", manifests, events)
     };
     let mut grown_after: BTreeMap<String, SignedDuration> = BTreeMap::new();
     let mut hasty = Arc::default();
     run(&scenario, &Options::of(&scenario), &mut |scene| {
         scene.cluster.store().with(|store| {
             for name in names("quick").into_iter().chain(names("usual")) {
-                let found = store.find(Kind::Deployment, &ObjectKey::new("default", &name));
-                if found.and_then(|found| number(found, &["spec", "replicas"])) == Some(5) {
+                if size(store, &name) == Some(5) {
                     let after = scene.now.duration_since(scenario.start + rises_at);
                     grown_after.entry(name).or_insert(after);
                 }
@@ -156,42 +175,22 @@ fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs(
 
 /// Size of a Deployment `web` at its target, beside another one whose pods have its labels too and run at ten times that.
 fn size_beside_a_namesake(strategy: Option<&str>) -> Option<i64> {
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
-        "status": {"capacity": {"cpu": "64", "memory": "256Gi", "pods": "110"},
-            "allocatable": {"cpu": "64", "memory": "256Gi", "pods": "110"}}});
     let (_, mut namesake) = deployment("namesake");
     namesake["spec"]["selector"]["matchLabels"] = json!({"app": "web", "role": "batch"});
     namesake["spec"]["template"]["metadata"]["labels"] = json!({"app": "web", "role": "batch"});
-    let cpu = json!({"type": "Resource", "resource": {"name": "cpu",
-        "target": {"type": "Utilization", "averageUtilization": 50}}});
-    let (kind, mut policy) = policy("web", cpu);
+    let (kind, mut policy) = policy("web", half_of_cpu());
     if let Some(strategy) = strategy {
         policy["spec"]["selectionStrategy"] = strategy.into();
     }
-    let load = |name: &str, milli| {
-        let target = Target { kind: Kind::Deployment, key: ObjectKey::new("default", name) };
-        Event { after: SignedDuration::ZERO, action: Action::Load(target, Metric::Cpu, milli) }
-    };
-    let scenario = Scenario {
-        name: "namesake".to_owned(),
-        description: String::new(),
-        start: "2026-03-02T07:00:00Z".parse().unwrap(),
-        duration: SignedDuration::from_mins(12),
-        tick: SignedDuration::from_secs(1),
-        seed: 1,
-        timings: Timings::default(),
-        manifests: vec![(Kind::Node, node), deployment("web"), (Kind::Deployment, namesake), (kind, policy)],
-        events: vec![load("web", 1_500), load("namesake", 15_000)],
-    };
-    let mut size = None;
+    let manifests = vec![large_node(), deployment("web"), (Kind::Deployment, namesake), (kind, policy)];
+    let events = vec![load("web", Metric::Cpu, 1_500), load("namesake", Metric::Cpu, 15_000)];
+    let scenario = scenario("namesake", manifests, events);
+    let mut last = None;
     run(&scenario, &Options::of(&scenario), &mut |scene| {
-        scene.cluster.store().with(|store| {
-            let found = store.find(Kind::Deployment, &ObjectKey::new("default", "web"));
-            size = found.and_then(|found| number(found, &["spec", "replicas"]));
-        });
+        last = scene.cluster.store().with(|store| size(store, "web"));
     })
     .unwrap();
-    size
+    last
 }
 
 #[test]
