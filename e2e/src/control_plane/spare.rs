@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::{Api, DeleteParams, ListParams};
 
 use super::{Component, ControlPlane, User, connect, free_ports, is_ready, write};
 use crate::process::{Process, Recipe};
@@ -70,6 +72,10 @@ impl ControlPlane {
             self.component(component)?.restart()?;
         }
         self.ready(DEADLINE).await?;
+        // The killed KWOK held them, and another one leaves its nodes alone for 40 s: of a pod that is bound meanwhile it may
+        // never hear.
+        let leases: Api<Lease> = Api::namespaced(self.client(), "kube-node-lease");
+        leases.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         running.into_iter().rev().try_for_each(|component| self.component(component)?.restart())
     }
 }
