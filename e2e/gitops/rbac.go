@@ -83,7 +83,7 @@ func rbacTable(paths []string, out io.Writer) error {
 	fmt.Fprintln(w, "The status of ScalingPolicies is written without them too: a policy that may scale nothing says so there.")
 	fmt.Fprintf(w, "The role for KWOK, an overlay of its own, adds %d, since KWOK's nodes are Node objects; nobody else may delete nodes.\n", kwok)
 	fmt.Fprintln(w, "The end-to-end tests run the operator with exactly these roles, and with the ValidatingAdmissionPolicy that lets it change of a")
-	fmt.Fprintln(w, "node only its own taint, its own annotations and the cordon.")
+	fmt.Fprintln(w, "node only its own taints, its own annotations and the cordon.")
 	fmt.Fprintln(w)
 	fmt.Fprintln(w, "| Role | API group | Resource | Verbs |")
 	fmt.Fprintln(w, "| --- | --- | --- | --- |")

@@ -8,7 +8,7 @@ use kube::api::{Api, DynamicObject, ListParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use serde_json::Value;
 
-use crate::{lint, run};
+use crate::{gather, lint};
 use headroom_observe::host::files::{self, Bounded};
 
 /// Most bytes of all files together.
@@ -141,7 +141,7 @@ pub struct Kind {
 /// # Errors
 /// If the cluster cannot be reached, or does not let itself be read.
 pub(super) async fn read_live(kinds: &[Kind], namespace: Option<&str>) -> anyhow::Result<Vec<Source>> {
-    let client = kube::Client::try_from(run::cluster_config().await?)?;
+    let client = kube::Client::try_from(gather::config(None).await?)?;
     let mut sources = Vec::new();
     for Kind { group, version, kind, plural } in kinds {
         let gvk = GroupVersionKind::gvk(group, version, kind);
