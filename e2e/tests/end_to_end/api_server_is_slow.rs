@@ -11,6 +11,8 @@ use e2e::wait;
 
 /// Each way; a call on an open connection takes twice as long.
 const DELAY: Duration = Duration::from_millis(300);
+/// Between two steps of a removal lie some of these, so that the test sees the first before the last has been sent.
+const LONG_DELAY: Duration = Duration::from_millis(1500);
 /// Longer than the operator waits for one call: it gives up, and the call lands when the link is free again.
 const SILENCE: Duration = Duration::from_secs(16);
 
@@ -19,17 +21,18 @@ async fn late_answers_and_calls_that_land_late_neither_buy_twice_nor_forget() {
     cluster_test(Options::new().with_audit_log(), async |cluster| {
         let link = Link::to(cluster.api_server_port()?).await?;
         link.slow_down(DELAY);
-        let operator = cluster.operator().flag("--lease-seconds=30").through(&link)?.start()?;
+        let operator = cluster.operator().flag("--lease-seconds=60").through(&link)?.start()?;
         operator.ready().await?;
-        cluster.apply(pool("general").join_delay("3s").quick_scale_down("1s")).await?;
+        cluster.apply(pool("general").join_delay("8s").quick_scale_down("1s")).await?;
         cluster.apply(deployment("web").replicas(7)).await?;
         cluster.one_action_begins().await?;
-        // The nodes are due in three seconds: the calls that make them wait in the link.
+        // The nodes are due in eight seconds: the calls that make them wait in the link.
         link.freeze(true);
         wait::stays("no node comes", SILENCE, async || cluster.ready_nodes_are("general", 0).await).await?;
         link.freeze(false);
         cluster.settles(7, 2).await?;
 
+        link.slow_down(LONG_DELAY);
         cluster.scale_deployment("web", 3).await?;
         wait::until("a node is marked", Duration::from_secs(60), async || cluster.marked_nodes().await)
             .await?;
@@ -40,6 +43,7 @@ async fn late_answers_and_calls_that_land_late_neither_buy_twice_nor_forget() {
             Ok(())
         };
         wait::stays("both nodes are there", SILENCE, both).await?;
+        link.slow_down(DELAY);
         link.freeze(false);
         cluster.settles(3, 1).await?;
 
