@@ -46,7 +46,8 @@ go_build() {
   (cd "$here" && nice -n 10 go build -ldflags "-s -w" "$@")
 }
 
-# module_folder MODULE: where the sources of the module are, in the version that go.mod beside the script names.
+# module_folder MODULE: where the sources of the module are, in the version that go.mod beside the script names. It fetches them
+# if need be: of a module that has not been fetched Go knows no folder.
 module_folder() {
-  (cd "$here" && go list -m -f '{{.Dir}}' "$1")
+  (cd "$here" && go mod download "$1" && go list -m -f '{{.Dir}}' "$1")
 }

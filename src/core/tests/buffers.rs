@@ -179,6 +179,26 @@ fn pods_that_move_do_not_take_the_room_of_a_buffer() {
 }
 
 #[test]
+fn pods_that_the_scheduler_would_put_into_the_room_of_a_buffer_keep_their_node() {
+    // Two of half a core would fit beside the three of n2. The scheduler knows no buffer, and prefers n3, which is empty.
+    let history = unneeded(&["n1"]);
+    let pods = (0..2).map(|index| replica(&format!("one-{index}")).on("n1"));
+    let pods = pods.chain((0..3).map(|index| replica(&format!("two-{index}")).on("n2")));
+    let nodes = cluster([member("n1"), member("n2"), member("n3").cpu("8")], pods.collect::<Vec<_>>());
+    let with_chunk =
+        |cpu| plan(&with(nodes.clone(), replica("x").cpu(cpu), [buffer("b", 1)]), &history, &settings(), NOW);
+    let kept = with_chunk("7500m");
+    assert!(removed(&kept).is_empty(), "{:?}", kept.reasons.nodes);
+    let verdict = &kept.reasons.nodes[0];
+    assert_eq!(
+        (verdict.reason, verdict.object.as_deref()),
+        (Reason::HoldsBuffer, Some("capacitybuffer/default/b"))
+    );
+    let moved = with_chunk("6");
+    assert_eq!(removed(&moved), ["n1"], "n3 has room for the chunk and both pods: {:?}", moved.reasons.nodes);
+}
+
+#[test]
 fn who_asks_for_a_node_gets_it_and_the_buffer_is_filled_elsewhere() {
     use headroom_core::world::node::REMOVE_ANNOTATION;
     let asked = member("n1").annotation(REMOVE_ANNOTATION, "requested");

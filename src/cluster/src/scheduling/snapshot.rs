@@ -297,6 +297,12 @@ impl<'w> Snapshot<'w> {
         PodRef::Standby(u32::try_from(number).expect("fewer than 2^32 buffers fit in memory"))
     }
 
+    /// True if buffers may have standby pods here.
+    #[must_use]
+    pub fn has_standby(&self) -> bool {
+        !self.standby.is_empty()
+    }
+
     /// The buffer of a standby pod as `kind/namespace/name`.
     #[must_use]
     pub fn buffer_of(&self, number: u32) -> &Arc<str> {

@@ -9,6 +9,7 @@ use headroom_core::history::Backoff;
 use headroom_core::known::Known;
 use headroom_core::nodes::scale_down::drainability::{Disruptions, Drainability, Rules};
 use headroom_core::nodes::scale_down::relocation::Destinations;
+use headroom_core::nodes::scale_down::standby::Standby;
 use headroom_core::nodes::scale_down::utilization::{Measure, utilization};
 use headroom_core::nodes::state::backoff;
 use headroom_core::nodes::state::group_settings::GroupSettings;
@@ -225,7 +226,7 @@ impl Shield {
                 .map(|pod| PodRef::Real(*pod))
                 .collect();
             let all = destinations.move_all(&mut snapshot, &moving, ix).is_ok();
-            if all || destinations.spread_all(&mut snapshot, &moving, ix).is_ok() {
+            if all || destinations.spread_all(&mut snapshot, &moving, ix, Standby::default()).is_ok() {
                 continue;
             }
             if node.ready == Readiness::Ready {

@@ -1,5 +1,6 @@
 //! The operator's own loops on the simulated cluster: what users care about holds in every example and every storm.
 
+mod buffers;
 mod bursts;
 mod consolidation;
 mod examples;

@@ -113,7 +113,7 @@ impl Replacing {
             return (well_used && !self.waiting.is_empty()).then_some(Reason::AwaitingReplacement);
         };
         let rotates = self.rotating.contains(owner) && is_rotation(candidate.reason);
-        if !matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated) && !rotates {
+        if !candidate.is_for_use() && !rotates {
             return None;
         }
         if self.stages.get(owner) != Some(&Stage::Ready) {

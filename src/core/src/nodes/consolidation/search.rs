@@ -20,6 +20,7 @@ use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::drainability::Disruptions;
 use crate::nodes::scale_down::minimums::{self, Room, Spare};
 use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::standby::Standby;
 use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up;
 use crate::nodes::scale_up::limits;
@@ -137,7 +138,7 @@ fn suitable(ctx: &Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) -> Vec<
             return false;
         };
         pool.mode == Mode::Apply
-            && matches!(one.reason, Reason::Underutilized | Reason::Consolidated)
+            && one.is_for_use()
             && one.waits_for.is_none()
             && !cooling
             && candidates::fresh_until(node, &one.movable, pool, scene).is_none()
@@ -351,7 +352,8 @@ fn holds_all(
     offer.replaced.iter().for_each(|one| ctx.snapshot.set_presence(one.ix, Presence::Ghost));
     let holds = offer.replaced.iter().all(|one| {
         let pods = pods_to_move(one, &ctx.snapshot, scene);
-        destinations.spread_all(&mut ctx.snapshot, &pods, one.ix).is_ok()
+        let standby = Standby::of(&ctx.snapshot);
+        destinations.spread_all(&mut ctx.snapshot, &pods, one.ix, standby).is_ok()
     });
     ctx.snapshot.rollback(mark);
     holds

@@ -100,9 +100,13 @@ impl Candidate {
     /// full, and for its utilization alone.
     #[must_use]
     pub fn may_wait(&self, config: &Config) -> bool {
-        is_tight(&config.pools[self.pool])
-            && matches!(self.reason, Reason::Underutilized | Reason::Consolidated)
-            && !self.replaced
+        is_tight(&config.pools[self.pool]) && self.is_for_use() && !self.replaced
+    }
+
+    /// True if it may go for its utilization alone: nothing is wrong with it, and nobody asks for it.
+    #[must_use]
+    pub fn is_for_use(&self) -> bool {
+        matches!(self.reason, Reason::Underutilized | Reason::Consolidated)
     }
 
     /// The order in which candidates are looked at: those asked for, empty ones, dead ones, then others. Among equals

@@ -2,7 +2,7 @@
 //!
 //! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
-//! pods (`relocation`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
+//! pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
 //! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
 //! `second_choice` collects what a preferred pool could take over, `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered`
 //! deletes instances that never became nodes.
@@ -20,6 +20,7 @@ pub(in crate::nodes) mod minimums;
 pub(in crate::nodes) mod promised;
 pub mod relocation;
 mod second_choice;
+pub mod standby;
 pub(in crate::nodes) mod terminating;
 pub(in crate::nodes) mod together;
 pub(in crate::nodes) mod trial;

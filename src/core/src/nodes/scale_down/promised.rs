@@ -10,7 +10,6 @@ use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up::followers::SCHEDULER_LOOKS;
 use crate::nodes::scale_up::unbound::{is_bought_late, waiting_on};
-use crate::reason::Reason;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence, Snapshot};
 
 /// Most nodes that are looked at; beyond them nothing that could take room is drained.
@@ -91,8 +90,7 @@ impl Pass<'_, '_> {
         candidate: &Candidate,
         snapshot: &mut Snapshot<'_>,
     ) -> bool {
-        let waits = matches!(candidate.reason, Reason::Underutilized | Reason::Consolidated)
-            || is_rotation(candidate.reason);
+        let waits = candidate.is_for_use() || is_rotation(candidate.reason);
         if !waits || self.promised.nodes.is_empty() {
             return false;
         }

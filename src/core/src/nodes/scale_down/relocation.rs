@@ -2,6 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nodes::scale_down::standby::Standby;
+use crate::resources::Resources;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
 
 /// Nodes that may take pods, in the order in which they are tried.
@@ -57,7 +59,8 @@ impl Destinations {
     }
 
     /// Moves all `pods` off `from` as the scheduler may do at worst: the smallest first, each to the emptiest node that
-    /// takes it, so that what is tight is not planned on holes that others fill.
+    /// takes it, so that what is tight is not planned on holes that others fill. `standby` counts as empty room; its pods
+    /// come last, as those of `from` do.
     ///
     /// # Errors
     /// The first pod that has no place; the snapshot is then as it was.
@@ -66,19 +69,42 @@ impl Destinations {
         snapshot: &mut Snapshot<'_>,
         pods: &[PodRef],
         from: NodeIx,
+        standby: Standby,
     ) -> Result<(), PodRef> {
         let pods: Vec<(PodRef, NodeIx)> = pods.iter().map(|pod| (*pod, from)).collect();
-        self.spread(snapshot, &pods)
+        self.spread(snapshot, &pods, standby)
     }
 
     /// The same for pods of several nodes, each with the node that it leaves.
     ///
     /// # Errors
     /// The first pod that has no place; the snapshot is then as it was.
-    pub fn spread(&self, snapshot: &mut Snapshot<'_>, pods: &[(PodRef, NodeIx)]) -> Result<(), PodRef> {
+    pub fn spread(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[(PodRef, NodeIx)],
+        standby: Standby,
+    ) -> Result<(), PodRef> {
         let mark = snapshot.checkpoint();
+        let spread = self.spread_on(snapshot, pods, standby);
+        if spread.is_err() {
+            snapshot.rollback(mark);
+        }
+        spread
+    }
+
+    fn spread_on(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[(PodRef, NodeIx)],
+        mut standby: Standby,
+    ) -> Result<(), PodRef> {
         let mut order: Vec<(i64, i64, PodRef, NodeIx)> = Vec::with_capacity(pods.len());
         for (pod, from) in pods {
+            if matches!(pod, PodRef::Standby(_)) {
+                standby.evict(snapshot, *pod, *from);
+                continue;
+            }
             let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
             order.push((requests.cpu_milli, requests.memory_bytes, *pod, *from));
         }
@@ -86,23 +112,34 @@ impl Destinations {
         for (_, _, pod, from) in order {
             let class = snapshot.class_of(pod);
             snapshot.remove(pod, from);
-            let Some(place) = self.emptiest(snapshot, class) else {
-                snapshot.rollback(mark);
-                return Err(pod);
-            };
+            let place = self.emptiest(snapshot, class, &standby).ok_or(pod)?;
+            standby.lift(snapshot, place);
             snapshot.place(pod, place);
         }
-        Ok(())
+        standby.put_back(snapshot, &self.order, |snapshot, pod, node| {
+            let class = snapshot.class_of(pod);
+            looks_and_fits(snapshot, class, node)
+        })
     }
 
-    /// The emptiest node that takes one more pod of `class`; the first of several.
-    fn emptiest(&self, snapshot: &mut Snapshot<'_>, class: ClassIx) -> Option<NodeIx> {
+    /// The emptiest node that takes one more pod of `class`, as if there were no standby pods; the first of several.
+    fn emptiest(&self, snapshot: &mut Snapshot<'_>, class: ClassIx, standby: &Standby) -> Option<NodeIx> {
         // The scan itself is cheap beside a check, but not for nothing.
         snapshot.work_units += u64::try_from(self.order.len()).unwrap_or(u64::MAX) / 8;
         let mut best: Option<(i64, NodeIx)> = None;
         for ix in &self.order {
-            let free = free_permille(snapshot, *ix);
-            if best.is_none_or(|(most, _)| most < free) && looks_and_fits(snapshot, class, *ix) {
+            let kept_free = standby.requests(*ix);
+            let free = free_permille(snapshot, *ix, kept_free);
+            if best.is_some_and(|(most, _)| free <= most) {
+                continue;
+            }
+            let mark = snapshot.checkpoint();
+            if kept_free.is_some() {
+                standby.clear(snapshot, *ix);
+            }
+            let fits = looks_and_fits(snapshot, class, *ix);
+            snapshot.rollback(mark);
+            if fits {
                 best = Some((free, *ix));
             }
         }
@@ -137,11 +174,15 @@ fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> 
     !snapshot.is_spent() && snapshot.fits(class, node)
 }
 
-/// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at.
-fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx) -> i64 {
+/// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at. What
+/// standby pods keep free is free.
+fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx, kept_free: Option<&Resources>) -> i64 {
     let view = snapshot.node(ix);
     let (all, used) = (view.allocatable(), view.requested());
-    let part =
-        |all: i64, used: i64| if all <= 0 { 0 } else { all.saturating_sub(used).saturating_mul(1000) / all };
-    part(all.cpu_milli, used.cpu_milli).saturating_add(part(all.memory_bytes, used.memory_bytes))
+    let part = |all: i64, used: i64, kept_free: i64| {
+        if all <= 0 { 0 } else { all.saturating_sub(used - kept_free).saturating_mul(1000) / all }
+    };
+    let (cpu, memory) = kept_free.map_or((0, 0), |kept| (kept.cpu_milli, kept.memory_bytes));
+    let cpu = part(all.cpu_milli, used.cpu_milli, cpu);
+    cpu.saturating_add(part(all.memory_bytes, used.memory_bytes, memory))
 }

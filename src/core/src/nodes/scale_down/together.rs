@@ -3,6 +3,7 @@
 use crate::nodes::scale_down::candidates::{self, Candidate};
 use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::standby::Standby;
 use crate::nodes::scale_down::trial::{no_place, pods_to_move};
 use crate::nodes::scale_down::verdicts::Verdict;
 use crate::reason::Reason;
@@ -47,7 +48,9 @@ impl Pass<'_, '_> {
         let stay: Vec<NodeIx> = stay.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
         let work = u64::try_from(pods.len().saturating_mul(stay.len())).unwrap_or(u64::MAX);
         let fits = if work <= TOGETHER_WORK_MAX {
-            Destinations::new(stay).spread(snapshot, &pods).map_err(|pod| no_place(pod, snapshot, self.scene))
+            let standby = Standby::of(snapshot);
+            let spread = Destinations::new(stay).spread(snapshot, &pods, standby);
+            spread.map_err(|pod| no_place(pod, snapshot, self.scene))
         } else {
             // Too many for one plan: those that are let go come next.
             Err(Reason::NotUnneededLongEnough.into())

@@ -11,6 +11,7 @@ use crate::nodes::scale_down::bundles;
 use crate::nodes::scale_down::candidates::{Candidate, ROUNDS_MAX, is_tight};
 use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::standby::Standby;
 use crate::nodes::scale_down::verdicts::Verdict;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::group_settings::GroupSettings;
@@ -118,13 +119,12 @@ impl Pass<'_, '_> {
         let before = snapshot.node(candidate.ix).presence();
         snapshot.set_presence(candidate.ix, Presence::Ghost);
         let mut moved = destinations.move_all(snapshot, &pods, candidate.ix);
-        let tight = is_tight(&self.scene.config.pools[candidate.pool]);
-        if moved.is_ok() && tight && !pods.is_empty() {
-            // Where nodes get full, one is taken away only if the pods find room however they are spread.
+        if moved.is_ok() && !pods.is_empty() && self.must_fit_spread(candidate, snapshot) {
             snapshot.rollback(mark);
             destinations.forget_last();
             snapshot.set_presence(candidate.ix, Presence::Ghost);
-            moved = destinations.spread_all(snapshot, &pods, candidate.ix);
+            let standby = if candidate.is_for_use() { Standby::of(snapshot) } else { Standby::default() };
+            moved = destinations.spread_all(snapshot, &pods, candidate.ix, standby);
         }
         if let Err(pod) = moved
             && candidate.reason != Reason::Unready
@@ -133,6 +133,13 @@ impl Pass<'_, '_> {
             return Err(no_place(pod, snapshot, self.scene));
         }
         Ok(())
+    }
+
+    /// True if the pods must find room however the scheduler spreads them: where nodes get full, and where buffers keep
+    /// room that it does not know of.
+    fn must_fit_spread(&self, candidate: &Candidate, snapshot: &Snapshot<'_>) -> bool {
+        is_tight(&self.scene.config.pools[candidate.pool])
+            || candidate.is_for_use() && snapshot.has_standby() && !candidate.movable.is_empty()
     }
 
     /// True if the candidate's clock has run out; it is kept or started here.

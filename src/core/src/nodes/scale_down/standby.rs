@@ -1,0 +1,87 @@
+//! Room of buffers where pods move: the scheduler knows nothing of standby pods, and puts a pod wherever it likes.
+
+use rustc_hash::FxHashMap;
+
+use crate::resources::Resources;
+use crate::scheduling::snapshot::{NodeIx, PodRef, Snapshot};
+
+/// Standby pods of a snapshot by node, and those that have been lifted from their nodes.
+///
+/// Without this pods would be moved to holes that buffers leave. The scheduler puts them into the buffer's room instead,
+/// which is then bought anew, and the node that the pods left was removed for nothing; and so on.
+#[derive(Default)]
+pub struct Standby {
+    on: FxHashMap<NodeIx, (Vec<PodRef>, Resources)>,
+    /// Each with the node that it was on, unless that node goes.
+    lifted: Vec<(PodRef, Option<NodeIx>)>,
+}
+
+impl Standby {
+    /// All standby pods of the snapshot.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot<'_>) -> Self {
+        let mut standby = Self::default();
+        if !snapshot.has_standby() {
+            return standby;
+        }
+        let touched = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !snapshot.untouched(*ix));
+        for ix in touched {
+            let is_standby = |pod: &PodRef| matches!(pod, PodRef::Standby(_));
+            let pods: Vec<PodRef> = snapshot.pods(ix).filter(is_standby).collect();
+            if pods.is_empty() {
+                continue;
+            }
+            let mut requests = Resources::default();
+            pods.iter().for_each(|pod| requests.add(&snapshot.class(snapshot.class_of(*pod)).requests));
+            standby.on.insert(ix, (pods, requests));
+        }
+        standby
+    }
+
+    /// Requests of the standby pods that are still on the node.
+    pub(super) fn requests(&self, node: NodeIx) -> Option<&Resources> {
+        self.on.get(&node).map(|(_, requests)| requests)
+    }
+
+    /// Takes the node's standby pods off it for as long as the snapshot is not rolled back; those that [`Self::lift`] has
+    /// taken are gone already.
+    pub(super) fn clear(&self, snapshot: &mut Snapshot<'_>, node: NodeIx) {
+        let pods = self.on.get(&node).map_or(&[][..], |(pods, _)| pods);
+        for pod in pods {
+            snapshot.remove(*pod, node);
+        }
+    }
+
+    /// Takes the node's standby pods off it; [`Self::put_back`] finds them a place.
+    pub(super) fn lift(&mut self, snapshot: &mut Snapshot<'_>, node: NodeIx) {
+        self.clear(snapshot, node);
+        let (pods, _) = self.on.remove(&node).unwrap_or_default();
+        self.lifted.extend(pods.into_iter().map(|pod| (pod, Some(node))));
+    }
+
+    /// Takes one standby pod off a node that goes.
+    pub(super) fn evict(&mut self, snapshot: &mut Snapshot<'_>, pod: PodRef, node: NodeIx) {
+        snapshot.remove(pod, node);
+        self.lifted.push((pod, None));
+    }
+
+    /// Finds a place for all that were lifted: where each was, or on the first node of `order` that takes it. Buffers keep
+    /// their order.
+    ///
+    /// # Errors
+    /// The first that has none.
+    pub(super) fn put_back(
+        mut self,
+        snapshot: &mut Snapshot<'_>,
+        order: &[NodeIx],
+        takes: impl Fn(&mut Snapshot<'_>, PodRef, NodeIx) -> bool,
+    ) -> Result<(), PodRef> {
+        self.lifted.sort_unstable();
+        for (pod, home) in self.lifted {
+            let mut places = home.into_iter().chain(order.iter().copied());
+            let place = places.find(|node| takes(snapshot, pod, *node)).ok_or(pod)?;
+            snapshot.place(pod, place);
+        }
+        Ok(())
+    }
+}
