@@ -16,7 +16,7 @@ const NODES: u32 = 100;
 const APPS: u32 = 10;
 /// Ten on a node of four cores.
 const PODS_OF_APP: u32 = 100;
-/// What the budgets of all apps let be down together, a fifth of each.
+/// Pods that the budgets of all apps let be down together, a fifth of each.
 const AVAILABLE_OF_APP: usize = 80;
 const MINUTE: Duration = Duration::from_secs(60);
 const HALF_AN_HOUR: Duration = Duration::from_secs(30 * 60);

@@ -82,7 +82,7 @@ async fn jobs_of(class: &str, min_nodes: u32) {
     .await;
 }
 
-/// What has been seen of all Jobs so far.
+/// Observations of all Jobs so far.
 #[derive(Debug, Default)]
 struct Seen {
     done: u32,

@@ -17,7 +17,7 @@ pub(super) struct Pods {
     namespaces: BTreeMap<Arc<str>, Namespace>,
 }
 
-/// What the replicas of a workload have in common.
+/// Fields that the replicas of a workload share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Alike {
     labels: Arc<Labels>,

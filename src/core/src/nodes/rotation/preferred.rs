@@ -32,7 +32,7 @@ const TRIES_MAX: usize = 20;
 /// Groups of a preferred pool that are looked at; zones differ little in what fits.
 const GROUPS_MAX: usize = 4;
 
-/// What says that one pool is preferred to another.
+/// Source of a preference of one pool to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Priority,
@@ -133,7 +133,8 @@ fn taken(ctx: &Context<'_>) -> BTreeSet<Arc<str>> {
     taken
 }
 
-/// What prefers `pool` to `than`, if the expanders do whatever the pods are: those that the chain begins with.
+/// Source of the preference of `pool` to `than` whatever the pods are: the expanders that the chain begins with decide.
+/// `None` if they do not prefer it.
 fn preferred_by(pool: &Pool, than: &Pool, config: &Config) -> Option<By> {
     for expander in &config.cluster.expanders {
         match expander {
@@ -268,8 +269,8 @@ fn nodes_of_others(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool) -> BTreeSe
     ctx.snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !of_pool(*ix)).collect()
 }
 
-/// What must be bought so that the nodes of this turn can leave; `None` when that cannot be, or would not be cheaper where the
-/// price decides.
+/// Purchase for which the nodes of this turn can leave; `None` when there is none, or none that is cheaper where the price
+/// decides.
 fn offer(
     ctx: &mut Context<'_>,
     scene: &Scene<'_>,
