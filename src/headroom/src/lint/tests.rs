@@ -399,3 +399,17 @@ spec:
         );
     }
 }
+
+#[test]
+fn a_preferred_pool_needs_an_expander_that_prefers_one() {
+    let with = |expanders: &str| {
+        let pool = POOLS.split("---").next().unwrap();
+        let policy = format!(
+            "apiVersion: headroom.dev/v1alpha1\nkind: ClusterScalingPolicy\nmetadata: {{name: default}}\nspec: {{nodes: {{expanders: [{expanders}]}}}}\n"
+        );
+        said(&format!("{pool}  rotation: {{preferredPool: Replace}}\n---\n{policy}"))
+    };
+    let found = with("LeastWaste");
+    assert!(found.len() == 1 && found[0].contains("begin with Priority or Price"), "{found:?}");
+    assert_eq!(with("Price, LeastWaste"), Vec::<String>::new());
+}

@@ -37,6 +37,7 @@ pub(super) fn check(manifests: &[Manifest]) -> Vec<Finding> {
     findings.extend(manifests.iter().flat_map(|one| windows::above_the_maximum(one, manifests)));
     findings.extend(budgets(manifests));
     findings.extend(scalers(manifests));
+    findings.extend(unranked(manifests));
     findings.extend(super::limits::check(manifests));
     findings
 }
@@ -390,4 +391,23 @@ fn scalers(manifests: &[Manifest]) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Pools whose nodes are to give way to a preferred pool, while the expanders of these manifests prefer none.
+fn unranked(manifests: &[Manifest]) -> Vec<Finding> {
+    let policy = manifests.iter().find(|one| one.ours() && one.kind() == "ClusterScalingPolicy");
+    let Some(expanders) = policy.map(|policy| policy.object["spec"]["nodes"]["expanders"].as_array()) else {
+        return Vec::new();
+    };
+    let ranks = |one: &Value| matches!(one.as_str(), Some("Priority" | "Price"));
+    if expanders.and_then(|expanders| expanders.first()).is_some_and(ranks) {
+        return Vec::new();
+    }
+    let replaces = |one: &&Manifest| {
+        let preferred = &one.object["spec"]["rotation"]["preferredPool"];
+        one.ours() && one.kind() == "NodePool" && preferred == "Replace"
+    };
+    let message = "spec.rotation.preferredPool: no pool is preferred to another by nodes.expanders of the \
+                   ClusterScalingPolicy, so no node gives way; let them begin with Priority or Price";
+    manifests.iter().filter(replaces).map(|pool| pool.finding(Severity::Warning, message)).collect()
 }
