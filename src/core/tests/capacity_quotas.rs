@@ -107,6 +107,29 @@ fn what_a_cloud_has_refused_or_was_late_with_counts_until_it_is_taken_back() {
 }
 
 #[test]
+fn a_machine_whose_node_has_left_counts_until_its_cloud_has_taken_it_back() {
+    let gpu_node = |name| {
+        node(name).of("a", "a-1").with(|node| {
+            node.capacity.set_extended(GPU, 4);
+            node.allocatable.set_extended(GPU, 4);
+        })
+    };
+    let without = |left: &[&'static str]| {
+        let nodes = world().node(gpu_node("a-0")).node(gpu_node("a-1"));
+        let pods = pod("t").cpu("100m").memory("64Mi").extended(GPU, 4).times(9);
+        let mut world = nodes.group("a", "a-1", "z1", 2).group("b", "b-1", "z1", 0).pods(pods);
+        for name in left {
+            world = world.delta(Delta::NodeDeleted((*name).into()));
+        }
+        world.delta(applied(quota("gpus", &[], &[(GPU, 8)]))).build()
+    };
+    for left in [&[][..], &["a-0"], &["a-0", "a-1"]] {
+        let plan = plan_fresh(&without(left), &gpu_pools());
+        assert_eq!((bought(&plan), plan.reasons.quotas[0].used[GPU]), (0, 8), "{left:?}");
+    }
+}
+
+#[test]
 fn a_quota_counts_the_nodes_that_its_selector_chooses_and_leaves_others_alone() {
     let of_a = quota("a", &[(POOL_LABEL, "a")], &[("nodes", 2)]);
     let mut pools = gpu_pools();

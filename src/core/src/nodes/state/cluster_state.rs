@@ -597,9 +597,7 @@ fn count_instances(
             Some(_) => missing.min(memory.map_or(0, |memory| being_asked_for(memory, id))),
         };
         group.upcoming = seen.unregistered.saturating_add(expected);
-        let late = u32::try_from(group.long_unregistered.len()).unwrap_or(u32::MAX);
-        let machines = seen.unregistered.saturating_add(late).saturating_add(seen.going);
-        group.not_registered = machines.saturating_add(missing);
+        group.not_registered = seen.without_node.saturating_add(seen.going).saturating_add(missing);
     }
 }
 
@@ -634,6 +632,8 @@ fn removed_instances(memory: &PoolHistory) -> BTreeSet<Arc<str>> {
 struct InstancesSeen {
     /// Instances that are or may become nodes, and nodes that came after the provider was read.
     accounted: u32,
+    /// Instances that are no nodes, whether or not one is still expected of them.
+    without_node: u32,
     unregistered: u32,
     long_unregistered: Vec<Arc<str>>,
     /// Instances that never became nodes and that an open removal names.
@@ -681,6 +681,7 @@ fn instances_seen(
         if unseen.is_empty() || !unseen.contains(id) || instance.node.as_ref().is_some_and(is_node) {
             continue;
         }
+        seen.without_node += 1;
         if instance.state == InstanceState::Failed {
             seen.long_unregistered.push(id.clone());
             continue;
