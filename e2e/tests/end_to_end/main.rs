@@ -163,6 +163,8 @@ mod simulated_api_server_is_true;
 #[cfg(test)]
 mod stale_second_api_server;
 #[cfg(test)]
+mod surge_drain;
+#[cfg(test)]
 mod takeover_from_the_controller_manager;
 #[cfg(test)]
 mod the_load_goes_and_the_nodes_follow;

@@ -38,12 +38,12 @@ pub use node_pool::{
 pub use node_pool_status::{
     AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, ConsolidationBackoffStatus,
     Decision, GroupStatus, GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus,
-    UnneededNodes,
+    PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, SurgeStatus,
+    UnboundStatus, UnneededNodes,
 };
 pub use scaling_policy::{
-    Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec,
-    SelectionStrategy, Target, TargetType,
+    Disruption, Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec,
+    SelectionStrategy, SurgePolicy, Target, TargetType,
 };
 pub use scaling_policy_status::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,

@@ -346,6 +346,11 @@ pub struct Intent {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase_since: Option<Time>,
 
+    /// Workloads that have one replica more until their pods have left. Removals only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub surges: Vec<SurgeStatus>,
+
     /// Time at which it has failed if it is not done.
     pub deadline: Time,
 
@@ -353,6 +358,31 @@ pub struct Intent {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub message: Option<String>,
+}
+
+/// One replica more of a workload, for a drain.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SurgeStatus {
+    /// The workload's namespace.
+    #[schemars(length(max = 63))]
+    pub namespace: String,
+
+    /// Name of the ScalingPolicy.
+    #[schemars(length(max = 253))]
+    pub policy: String,
+
+    /// Name of the Deployment.
+    #[schemars(length(max = 253))]
+    pub deployment: String,
+
+    /// Unique id of the ReplicaSet whose pods leave.
+    #[schemars(length(max = 64))]
+    pub owner: String,
+
+    /// Replicas before.
+    #[schemars(range(min = 0))]
+    pub from: i32,
 }
 
 /// A machine by its two names; at least one is known.

@@ -98,6 +98,8 @@ pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
     .message("minReplicas, maxReplicas, metrics and behavior are the HPA's own where the target is of type HPA: remove them, or use a target of type Scale").field_path(".target"))]
 #[x_kube(validation = Rule::new("!has(self.minReplicas) || !has(self.maxReplicas) || self.minReplicas <= self.maxReplicas")
     .message("minReplicas must not be greater than maxReplicas: lower spec.minReplicas or raise spec.maxReplicas").field_path(".minReplicas"))]
+#[x_kube(validation = Rule::new("!has(self.disruption) || !has(self.disruption.surge) || self.disruption.surge != 'Allow' || self.target.type != 'Scale' || !has(self.target.scale) || self.target.scale.kind == 'Deployment'")
+    .message("disruption.surge Allow needs a target of kind Deployment: other workloads keep what an extra pod leaves; remove spec.disruption.surge").field_path(".disruption"))]
 #[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus'))")
     .message("minReplicas 0 needs a metric that does not come from the pods (Object, External or Prometheus): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
 pub struct ScalingPolicySpec {
@@ -154,6 +156,32 @@ pub struct ScalingPolicySpec {
     /// Times of this workload in place of those of `spec.workloads` of the ClusterScalingPolicy. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timing: Option<Timing>,
+
+    /// Conduct of the workload while nodes are drained. Default: no change of its size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disruption: Option<Disruption>,
+}
+
+/// Conduct of a workload while nodes are drained.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disruption {
+    /// Replicas while a node is drained. `Never`: a PodDisruptionBudget that allows no disruption keeps the nodes of its pods.
+    /// `Allow`: where one replica more makes room in the budget, it is added elsewhere, then the pod is evicted and the size
+    /// goes back; never above `maxReplicas`, one at a time, and only for a Deployment whose replicas are all ready and whose
+    /// budget has a number as `minAvailable`. Default: `Never`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SurgePolicy")]
+    pub surge: Option<SurgePolicy>,
+}
+
+/// Replicas of a workload while a node is drained.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SurgePolicy {
+    /// No more than the workload needs.
+    #[default]
+    Never,
+    /// One more where a budget would keep the node otherwise.
+    Allow,
 }
 
 /// Pods that count as a workload's among those that its selector selects.

@@ -75,6 +75,11 @@ pub struct ScalingPolicyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_failing_since: Option<Time>,
 
+    /// Replicas without the one that a drain needs, while there is one more. Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub surged_from: Option<i32>,
+
     /// Somebody else who has been changing the size back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contest: Option<ContestStatus>,

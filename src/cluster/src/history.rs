@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use headroom_values::labels::ObjectKey;
 use headroom_values::reason::Reason;
 use headroom_values::time::UnixTime;
 
@@ -205,6 +206,23 @@ pub struct Removal {
     pub phase: RemovalPhase,
     /// Time at which the present phase began.
     pub phase_since: UnixTime,
+    /// Workloads that have one replica more until their pods have left the victims.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub surges: Vec<Surge>,
+}
+
+/// One replica more of a workload, for a drain that its PodDisruptionBudget would not allow otherwise.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Surge {
+    /// The ScalingPolicy.
+    pub policy: ObjectKey,
+    /// Name of the Deployment that it scales, in its namespace.
+    pub deployment: Arc<str>,
+    /// Unique id of the ReplicaSet whose pods leave.
+    pub owner: Arc<str>,
+    /// Replicas before.
+    pub from: u32,
 }
 
 /// One node that is to go.

@@ -203,6 +203,7 @@ pub(crate) fn add_budgets(world: &mut World, budgets: &[BudgetInput]) {
             key: ObjectKey::new(namespace(made.ns.as_deref(), "default"), made.name.as_str()),
             selector: LabelSelector { match_labels: pairs.collect(), match_expressions: Vec::new() },
             disruptions_allowed: made.disruptions_allowed,
+            one_short: false,
         })));
     }
 }

@@ -556,6 +556,7 @@ pub fn budget(name: &str, key: &str, value: &str, disruptions_allowed: u32) -> D
         key: ObjectKey::new("default", name),
         selector: label_selector(key, value),
         disruptions_allowed,
+        one_short: false,
     }
 }
 

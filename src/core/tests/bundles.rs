@@ -25,6 +25,8 @@ fn nodes(pool: usize, reason: Reason, groups: u32, each: u32) -> impl Iterator<I
             waits_for: None,
             sent_away: None,
             guarded_by: None,
+            guarded: Vec::new(),
+            surges: Vec::new(),
             since: None,
             fresh_until: None,
             replaced: false,

@@ -103,7 +103,13 @@ fn remembered(action: Action) -> History {
 /// A removal of this node, whose instance has this id.
 fn removing(node: &str, id: &str, phase: RemovalPhase) -> History {
     let victims = vec![Victim { node: node.into(), id: id.into() }];
-    remembered(Action::Remove(Removal { group: "a".into(), victims, phase, phase_since: NOW }))
+    remembered(Action::Remove(Removal {
+        group: "a".into(),
+        victims,
+        phase,
+        phase_since: NOW,
+        surges: Vec::new(),
+    }))
 }
 
 fn growing() -> History {

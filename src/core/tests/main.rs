@@ -65,6 +65,8 @@ mod shared_ids;
 mod snapshot;
 mod spare;
 mod speed;
+mod surge;
+mod surge_replicas;
 mod terminating;
 mod topology;
 mod unbound;

@@ -62,8 +62,13 @@ pub(crate) fn settings(change: impl FnOnce(&mut Pool)) -> Config {
 /// An open removal of these nodes, in this phase since [`NOW`].
 pub(crate) fn open(reason: Reason, phase: RemovalPhase, nodes: &[&str]) -> History {
     let victim = |name: &&str| Victim { node: (*name).into(), id: format!("kwok://{name}").into() };
-    let removal =
-        Removal { group: "a-1".into(), victims: nodes.iter().map(victim).collect(), phase, phase_since: NOW };
+    let removal = Removal {
+        group: "a-1".into(),
+        victims: nodes.iter().map(victim).collect(),
+        phase,
+        phase_since: NOW,
+        surges: Vec::new(),
+    };
     let intent = Intent {
         id: ID.into(),
         epoch: 1,

@@ -112,7 +112,7 @@ impl Workload {
     }
 }
 
-fn ready_pod() -> PodSeen {
+pub(crate) fn ready_pod() -> PodSeen {
     let long_ago = Moment::from(UnixTime(START.0 - 86_400));
     PodSeen {
         name: Arc::from("web-1"),

@@ -3,6 +3,7 @@
 use headroom_core::config::{Budget, Ceiling, Config};
 use headroom_core::history::{Action, History, RotationStop};
 use headroom_core::known::Known;
+use headroom_core::labels::ObjectKey;
 use headroom_core::plan::Plan;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{
@@ -12,6 +13,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::TEMPLATE_ANNOTATION;
 use headroom_core::world::pod::PROTECTED_FOREVER;
 use headroom_core::world::provider::GroupState;
+use headroom_core::world::surge::SurgeWorkload;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, World};
 use headroom_core::{absorb, plan};
@@ -313,4 +315,37 @@ fn rotation_that_is_switched_off_drops_its_replacement_and_its_removals() {
         Action::Remove(removal) => removal.phase == headroom_core::history::RemovalPhase::Undoing,
         Action::Increase(_) => true,
     }));
+}
+
+/// All pods are wanted by their budget, and their policy allows one replica more where `allowed`.
+fn guarded(builder: WorldBuilder, allowed: bool) -> World {
+    let mut guard = budget("web", "app", "web", 0);
+    guard.one_short = true;
+    let mut world = builder.budget(guard).build();
+    let workload = SurgeWorkload {
+        policy: ObjectKey::new("default", "web"),
+        deployment: "web".into(),
+        replicas: 4,
+        pods: ["p0", "p1", "p2", "p3"].map(Into::into).into(),
+    };
+    world.set_surge_workloads(Some(if allowed { vec![workload] } else { Vec::new() }));
+    world
+}
+
+#[test]
+fn node_that_a_budget_keeps_is_replaced_by_one_replica_more() {
+    let kept = plan(&guarded(three_of_four(), false), &History::default(), &settings(), NOW);
+    assert_eq!((increases(&kept), reason(&kept, "o1")), (vec![], Reason::NotEnoughPdb));
+    // One node of the workload at a time; a place for the pod that moves and one for the replica more.
+    let turn = plan(&guarded(three_of_four(), true), &History::default(), &settings(), NOW);
+    assert_eq!(increases(&turn), [("a-1".into(), 4, 6)]);
+    assert_eq!(replaced(&turn.next_history, "a"), ["o1"]);
+    let mut history = turn.next_history;
+    let intent = history.pools["a"].intents[0].id.clone();
+    absorb(&mut history, &[increased("a", &intent)], &settings(), NOW);
+    let world = asked_at(guarded(joined([fresh("f1"), fresh("f2")]), true), later(60));
+    let goes = plan(&world, &history, &settings(), later(60));
+    assert_eq!(marked(&goes), ["o1"]);
+    let (_, removal) = goes.next_history.pools["a"].removals().next().expect("a removal");
+    assert_eq!(removal.surges.len(), 1);
 }

@@ -24,7 +24,7 @@ use crate::scene::on_scene;
 /// Adds an open removal of this node to the memory of pool a.
 fn removing(mut history: History, node: &str, phase: RemovalPhase) -> History {
     let victims = vec![Victim { node: node.into(), id: format!("kwok://{node}").into() }];
-    let removal = Removal { group: "a-1".into(), victims, phase, phase_since: NOW };
+    let removal = Removal { group: "a-1".into(), victims, phase, phase_since: NOW, surges: Vec::new() };
     let intent = Intent {
         id: "1-1".into(),
         epoch: 1,

@@ -10,7 +10,7 @@ mod replicas;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use headroom_core::history::{Action, PodClassKey, PoolHistory, Unbound};
+use headroom_core::history::{Action, PodClassKey, PoolHistory, Surge, Unbound};
 use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::scheduling::constraints::{
     LabelSelector, NodeSelectorTerm, Operator, PodAffinityTerm, RequiredNodeAffinity, Requirement, Taint,
@@ -23,6 +23,7 @@ use headroom_core::world::node::Node;
 use headroom_core::world::pod::{Owner, PodClass};
 use headroom_core::world::provider::ProviderState;
 use headroom_core::world::record::{StandbyRecord, WorldRecord};
+use headroom_core::world::surge::SurgeWorkload;
 use headroom_core::world::volume::{ClaimSpec, Volume, VolumeClaim};
 
 /// Labels whose values describe a machine or its location, and not its owner.
@@ -280,6 +281,13 @@ impl<'a> Hider<'a> {
             request.status.conditions.values_mut().for_each(|condition| condition.message = HIDDEN.into());
         }
         world.requests.sort_by(|a, b| a.key.cmp(&b.key));
+        for workload in world.surge_workloads.iter_mut().flatten() {
+            let SurgeWorkload { policy, deployment, replicas: _, pods } = workload;
+            self.key(policy);
+            *deployment = self.name(deployment);
+            self.names(pods);
+            pods.sort();
+        }
         for quota in &mut world.capacity_quotas {
             (quota.name, quota.uid) = (self.name(&quota.name), self.name(&quota.uid));
             self.selector(&mut quota.selector);
@@ -363,6 +371,7 @@ impl<'a> Hider<'a> {
         world.controllers.sort_by(|a, b| (a.kind, &a.key).cmp(&(b.kind, &b.key)));
         world.daemon_sets.sort_by(|a, b| a.key.cmp(&b.key));
         world.budgets.sort_by(|a, b| a.key.cmp(&b.key));
+        world.surge_workloads.iter_mut().for_each(|list| list.sort_by(|a, b| a.policy.cmp(&b.policy)));
         world.claims.sort_by(|a, b| a.key.cmp(&b.key));
         world.volumes.sort_by(|a, b| a.name.cmp(&b.name));
         world.storage_capacities.sort_by(|a, b| a.key.cmp(&b.key));
@@ -383,6 +392,12 @@ impl<'a> Hider<'a> {
     fn memory(&self, memory: &mut PoolHistory) {
         for intent in &mut memory.intents {
             if let Action::Remove(removal) = &mut intent.action {
+                for surge in &mut removal.surges {
+                    let Surge { policy, deployment, owner, from: _ } = surge;
+                    self.key(policy);
+                    *owner = self.name(owner);
+                    *deployment = self.name(deployment);
+                }
                 for victim in &mut removal.victims {
                     victim.node = self.name(&victim.node);
                     victim.id = self.name(&victim.id);

@@ -660,7 +660,7 @@ fn removals_are_no_help_to_a_pod_that_waits() {
     let increase = Increase { group, from: 1, to: 2, phase, accepted_at: None };
     let (group, phase) = ("g".into(), RemovalPhase::Draining);
     let victims = vec![Victim { node: "n1".into(), id: "kwok://n1".into() }];
-    let removal = Removal { group, victims, phase, phase_since: at(-10) };
+    let removal = Removal { group, victims, phase, phase_since: at(-10), surges: Vec::new() };
     let advice = |action: Action| {
         let mut history = History::default();
         history.pools.entry("a".into()).or_default().intents.push(intent(action));
@@ -834,6 +834,7 @@ fn scaled(leave: Leave) -> Case {
         ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() };
     let spec = HpaSpec { scale_target_ref, max_replicas: 3, metrics: vec![metric], ..HpaSpec::default() };
     let input = DecisionInput {
+        surge: headroom_core::pods::surge::SurgeWish::None,
         policy: key("web"),
         hpa: None,
         leave,

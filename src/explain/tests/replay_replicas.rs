@@ -238,6 +238,7 @@ fn memory(draw: &mut Draw) -> Memory {
         up_events: (0..draw.below(3)).map(|_| event(draw)).collect(),
         down_events: (0..draw.below(3)).map(|_| event(draw)).collect(),
         unknown_since: draw.chance(40).then(|| draw.ago(600)),
+        surged_from: draw.chance(20).then(|| 1 + draw.count(12)),
     }
 }
 
@@ -279,6 +280,7 @@ fn input(draw: &mut Draw, name: &str) -> DecisionInput {
     let selector = if draw.chance(20) { odd } else { "app=acme" };
     let scale = Scale { spec_replicas: current, status_replicas: current, selector: selector.to_owned() };
     let mut input = DecisionInput {
+        surge: headroom_core::pods::surge::SurgeWish::None,
         policy: ObjectKey::new("acme-shop", name),
         hpa: draw.chance(50).then(|| name.into()),
         leave: draw.one_of(&[Leave::Granted, Leave::Preview, Leave::Observed, Leave::Held]),

@@ -267,8 +267,8 @@ fn content_hash(delta: &Delta) -> Option<u64> {
             (uid, class, priority_class, desired).hash(&mut hasher);
         }
         Delta::BudgetApplied(budget) => {
-            let DisruptionBudget { key: _, selector, disruptions_allowed } = &**budget;
-            (selector, disruptions_allowed).hash(&mut hasher);
+            let DisruptionBudget { key: _, selector, disruptions_allowed, one_short } = &**budget;
+            (selector, disruptions_allowed, one_short).hash(&mut hasher);
         }
         Delta::NamespaceApplied(_, labels) => labels.hash(&mut hasher),
         Delta::ClaimApplied(claim) => claim.hash(&mut hasher),

@@ -2,7 +2,9 @@
 
 use crate::behavior;
 use crate::conditions::{self, ABLE_TO_SCALE};
-use crate::decision::{ActionLabel, Decision, ErrorLabel, Event, EventType, Rescale, Tick, WriteOutcome};
+use crate::decision::{
+    ActionLabel, Decision, ErrorLabel, Event, EventType, Rescale, SurgeStep, Tick, WriteOutcome,
+};
 
 /// Completes a decision with what became of its write. Without a change to write the outcome is not looked at.
 ///
@@ -35,12 +37,19 @@ pub fn after_write(decision: Decision, outcome: &WriteOutcome) -> Tick {
             status.last_scale_time = Some(second);
             tick.events.push(Event {
                 type_: EventType::Normal,
-                reason: conditions::SUCCESSFUL_RESCALE,
+                reason: match decision.steps.surge {
+                    Some(SurgeStep::Begins) => conditions::SURGE_FOR_DRAIN,
+                    Some(SurgeStep::Ends) => conditions::SURGE_ENDED,
+                    Some(SurgeStep::Holds) | None => conditions::SUCCESSFUL_RESCALE,
+                },
                 message: format!("New size: {to}; reason: {reason}"),
             });
             tick.action = if from < to { ActionLabel::ScaleUp } else { ActionLabel::ScaleDown };
             // The journal has the instant of the decision; retries after conflicts make the change younger.
-            behavior::record(&mut tick.memory, decision.behavior.as_ref(), from, to, *at);
+            if let Some((from, to)) = decision.own_change {
+                behavior::record(&mut tick.memory, decision.behavior.as_ref(), from, to, *at);
+            }
+            tick.memory.surged_from = decision.journal.surged_from;
         }
         WriteOutcome::Failed { message } => {
             tick.events.push(Event {

@@ -56,6 +56,10 @@ pub const SCALE_DOWN_LIMIT: &str = "ScaleDownLimit";
 pub const TOO_MANY_REPLICAS: &str = "TooManyReplicas";
 /// ScalingLimited: minReplicas.
 pub const TOO_FEW_REPLICAS: &str = "TooFewReplicas";
+/// Event: the size was written, one replica more for a drain.
+pub const SURGE_FOR_DRAIN: &str = "SurgeForDrain";
+/// Event: the size was written, without the replica that a drain needed.
+pub const SURGE_ENDED: &str = "SurgeEnded";
 /// Event: no size could be computed.
 pub const FAILED_COMPUTE_METRICS_REPLICAS: &str = "FailedComputeMetricsReplicas";
 /// Event: the size was written.

@@ -47,6 +47,7 @@ pub fn decide(input: &Input<'_>) -> Decision {
             desired: None,
             limited_by: None,
             fallback: None,
+            surge: None,
         },
     };
     let rescale = tick.run();
@@ -447,6 +448,7 @@ impl<'a> Deciding<'a> {
             error: self.error,
             failed_early: self.failed_early,
             stored_desired: input.status.desired_replicas,
+            own_change: rescale.as_ref().map(|change| (change.from, change.to)),
             behavior: input.spec.behavior.clone().filter(|_| rescale.is_some()),
             now: input.now,
             rescale,

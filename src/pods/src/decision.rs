@@ -35,6 +35,8 @@ pub struct Decision {
     pub(crate) stored_desired: i32,
     /// The behavior, where the size changes: the scale event counts from the instant at which the write came through.
     pub(crate) behavior: Option<Behavior>,
+    /// The change of size without a surge, which counts against the rates; `None` where the size would stay.
+    pub(crate) own_change: Option<(i32, i32)>,
     /// Time at which the decision was made.
     pub(crate) now: Moment,
 }
@@ -154,6 +156,20 @@ pub struct Steps {
     pub limited_by: Option<Limit>,
     /// Step of the fallback, if it was considered.
     pub fallback: Option<FallbackStep>,
+    /// One replica more for a drain, if it changes the size or is part of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surge: Option<SurgeStep>,
+}
+
+/// One replica more for a drain, as a step of a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum SurgeStep {
+    /// It is added now.
+    Begins,
+    /// It is part of the size.
+    Holds,
+    /// It is given back now.
+    Ends,
 }
 
 /// Branch that a decision took.

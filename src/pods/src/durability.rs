@@ -43,7 +43,11 @@ pub fn urgency(stored: &StoredMemory, live: &Memory, spec: &HpaSpec, options: &O
         (None, Some(_)) => true,
         (_, None) => false,
     };
-    if events_differ || moved { Urgency::Now } else { Urgency::Soon }
+    if events_differ || moved || stored.surged_from != live.surged_from {
+        Urgency::Now
+    } else {
+        Urgency::Soon
+    }
 }
 
 /// Memory after a restart at `now`, from what was stored at `stored_at`.

@@ -47,6 +47,7 @@ pub mod selector;
 pub mod spec;
 mod stabilization;
 pub mod status;
+pub mod surge;
 
 pub use after_write::after_write;
 pub use decide::{decide, needs_metrics};

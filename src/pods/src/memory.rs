@@ -23,6 +23,9 @@ pub struct Memory {
     /// Time since which no decision could be made from the metrics, without a break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<Moment>,
+    /// Replicas without the one that a drain needs, while there is one more than that, or the write of it is under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surged_from: Option<i32>,
 }
 
 /// Most recommendations remembered: an hour, the longest window, of one every 15 s.
@@ -71,6 +74,9 @@ pub struct StoredMemory {
     /// Time since which nothing is known, in seconds since the epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_since: Option<UnixTime>,
+    /// Replicas without the one that a drain needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub surged_from: Option<i32>,
 }
 
 /// A recommendation in status.
@@ -112,6 +118,7 @@ pub fn render(memory: &Memory) -> StoredMemory {
         up_events: events(&memory.up_events),
         down_events: events(&memory.down_events),
         unknown_since: memory.unknown_since.map(Moment::second),
+        surged_from: memory.surged_from,
     }
 }
 
@@ -135,6 +142,7 @@ pub fn parse(stored: &StoredMemory) -> Memory {
         up_events: events(&stored.up_events),
         down_events: events(&stored.down_events),
         unknown_since: stored.unknown_since.map(Moment::from),
+        surged_from: stored.surged_from.filter(|from| 0 < *from),
     }
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
-use crate::decide::decide;
 use crate::decision::{Decision, Rescale, Steps};
 use crate::input::{
     Answer, Input, Options, PodPhase, PodRequests, PodSeen, PodUsage, PodValue, ReadyCondition, Sample,
@@ -16,6 +15,7 @@ use crate::moment::Moment;
 use crate::schedules::{Fallback, Schedule};
 use crate::spec::{HpaSpec, ScaleTargetRef};
 use crate::status::HpaStatus;
+use crate::surge::{self, SurgeWish};
 use headroom_values::deletion_cost::DeletionCost;
 use headroom_values::labels::ObjectKey;
 
@@ -55,6 +55,9 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     /// See [`Input::pods`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<P>,
+    /// True if one replica more is wanted for a drain.
+    #[serde(default, skip_serializing_if = "SurgeWish::is_none")]
+    pub surge: SurgeWish,
     /// See [`Input::rivals`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rivals: Vec<Arc<str>>,
@@ -119,6 +122,7 @@ impl<O, P> DecisionInput<O, P> {
             memory,
             scale,
             pods: _,
+            surge,
             rivals,
             readings,
         } = self;
@@ -135,6 +139,7 @@ impl<O, P> DecisionInput<O, P> {
             memory,
             scale,
             pods,
+            surge,
             rivals,
             readings,
         }
@@ -147,7 +152,7 @@ impl DecisionInput {
     pub fn decide(&self) -> Decision {
         let pods: Vec<&PodSeen> = self.pods.iter().map(|pod| &**pod).collect();
         let answers: Vec<Answer<'_>> = self.readings.iter().map(Reading::answer).collect();
-        decide(&Input {
+        let input = Input {
             now: self.now,
             options: &self.options,
             spec: &self.spec,
@@ -160,7 +165,8 @@ impl DecisionInput {
             pods: &pods,
             rivals: &self.rivals,
             answers: &answers,
-        })
+        };
+        surge::decide(&input, self.surge)
     }
 
     /// Decides, and returns the parts of the decision that a person wants to know.

@@ -315,6 +315,8 @@ reasons! {
     UnmovableKubeSystemPod,
     /// A PodDisruptionBudget allows no eviction.
     NotEnoughPdb,
+    /// A workload whose policy allowed one replica more for a drain does not allow it any more.
+    SurgeEnded,
     /// A pod must run to its end first.
     BlockedByOnCompletionPod,
     /// Replicas are being lowered, and pods of the node are about to go for that.

@@ -11,8 +11,8 @@ use crate::metric::{
     Behavior, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName, ScalingRules,
 };
 use crate::scaling_policy::{
-    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, SelectionStrategy, Target, TargetType,
-    Timing,
+    Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, SelectionStrategy, SurgePolicy, Target,
+    TargetType, Timing,
 };
 use crate::{Mode, common, scaling_policy};
 
@@ -31,6 +31,8 @@ pub struct ValidatedScaling {
     pub selection: SelectionStrategy,
     /// Times in place of the cluster's.
     pub timing: ValidatedTiming,
+    /// True if it may have one replica more while a node is drained.
+    pub surge: bool,
 }
 
 /// Workload that is scaled, and its metrics.
@@ -110,6 +112,7 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
         fallback,
         selection_strategy,
         timing,
+        disruption,
     } = spec;
     let mut check = Checker::default();
     let Target { type_, hpa, scale } = target;
@@ -145,6 +148,13 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
     let schedules = read_schedules(&mut check, schedules);
     let fallback = fallback.as_ref().map(|fallback| read_fallback(&mut check, fallback));
     let timing = timing.as_ref().map(|timing| read_timing(&mut check, timing)).unwrap_or_default();
+    let surge = disruption.as_ref().and_then(|disruption| disruption.surge) == Some(SurgePolicy::Allow);
+    check.require(
+        !surge || scale.as_ref().is_none_or(|object| object.kind == "Deployment"),
+        "spec.disruption.surge",
+        "is Allow for a target that is not a Deployment, and would keep what an extra pod leaves",
+        "remove it",
+    );
     let selection = selection_strategy.unwrap_or(match type_ {
         TargetType::HPA => SelectionStrategy::LabelSelector,
         TargetType::Scale => SelectionStrategy::OwnerReferences,
@@ -157,6 +167,7 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
             fallback,
             selection,
             timing,
+            surge,
         }),
         None => Err(check.errors),
     }

@@ -12,8 +12,8 @@ use headroom_values::time::UnixTime;
 
 use super::{
     Action, Anticipation, Backoff, Blocked, Considered, DECISIONS_MAX, Decision, EXAMPLES_MAX, Intent,
-    LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX, Refusal, Replacement, UNBOUND_MAX, UNNEEDED_MAX,
-    Unbound, Victim,
+    LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX,
+    UNNEEDED_MAX, Unbound, Victim,
 };
 
 /// Longest message of a decision, refusal or backoff, in characters; the schema has the same limit.
@@ -149,7 +149,10 @@ fn reported_bytes(intents: &[Intent]) -> usize {
     let bytes = |intent: &Intent| {
         ROW_BYTES
             + match &intent.action {
-                Action::Remove(removal) => removal.victims.iter().map(Victim::bytes).sum(),
+                Action::Remove(removal) => {
+                    let surges = removal.surges.iter().map(surge_bytes).sum::<usize>();
+                    removal.victims.iter().map(Victim::bytes).sum::<usize>() + surges
+                }
                 Action::Increase(_) => 0,
             }
     };
@@ -195,6 +198,11 @@ fn take<T>(rows: &mut Vec<T>, length_max: usize, bytes: impl Fn(&T) -> usize, le
 
 fn names_bytes(names: &[Arc<str>]) -> usize {
     names.iter().map(|name| name.len() + 3).sum()
+}
+
+fn surge_bytes(row: &Surge) -> usize {
+    let Surge { policy, deployment, owner, from: _ } = row;
+    ROW_BYTES / 2 + policy.namespace.len() + policy.name.len() + deployment.len() + owner.len()
 }
 
 fn refusal_bytes(row: &Refusal) -> usize {

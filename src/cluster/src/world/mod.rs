@@ -18,6 +18,7 @@ pub mod record;
 pub mod request;
 pub mod running_gangs;
 mod sent_away;
+pub mod surge;
 pub mod template;
 mod twins;
 pub mod view;
@@ -284,6 +285,7 @@ pub struct World {
     revision: u64,
     expander: ExpanderAnswers,
     sent_away: sent_away::SentAway,
+    surge_workloads: Option<Vec<surge::SurgeWorkload>>,
 }
 
 /// Names seen since a full list began.

@@ -14,6 +14,7 @@ use super::node::Node;
 use super::pod::{Owner, Pod, PodClass, PodPhase};
 use super::provider::ProviderState;
 use super::request::ProvisioningRequest;
+use super::surge::SurgeWorkload;
 use super::view::{Freshness, View};
 use super::volume::{AttachLimits, PriorityClass, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
@@ -94,6 +95,9 @@ pub struct WorldRecord {
     /// Objects of resource.k8s.io; absent where the server has none of its kinds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub devices: Option<DevicesRecord>,
+    /// Workloads that allow a surge; absent while not all of them have been looked at.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surge_workloads: Option<Vec<SurgeWorkload>>,
     /// Last state of each pool's provider.
     pub providers: BTreeMap<Arc<str>, Known<ProviderState>>,
 }
@@ -329,6 +333,7 @@ impl WorldRecord {
             gangs: world.gangs.objects.values().cloned().collect(),
             gang_kinds: world.gangs.served.clone(),
             devices: DevicesRecord::of(&world.devices),
+            surge_workloads: world.surge_workloads.clone(),
             providers: world.providers.clone(),
             classes: classes.values,
             owners: owners.values,
@@ -344,6 +349,7 @@ impl WorldRecord {
         for delta in self.deltas()? {
             world.apply(delta);
         }
+        world.set_surge_workloads(self.surge_workloads.clone());
         Ok(world)
     }
 

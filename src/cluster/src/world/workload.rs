@@ -91,4 +91,8 @@ pub struct DisruptionBudget {
     pub selector: LabelSelector,
     /// `status.disruptionsAllowed`; 0 while the status is not there or not current.
     pub disruptions_allowed: u32,
+    /// True if one healthy pod more would allow one disruption: its `minAvailable` is a number, and exactly as many pods are
+    /// healthy as it asks for. False while the status is not there or not current.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub one_short: bool,
 }

@@ -39,6 +39,7 @@ impl Hider<'_> {
             memory: _,
             scale,
             pods,
+            surge: _,
             rivals,
             readings,
         } = workload;

@@ -131,6 +131,14 @@ fn a_budget_that_blocks_nodes_for_ever_is_reported() {
     for spec in ["maxUnavailable: 1", "minAvailable: 2", "minAvailable: 50%"] {
         assert!(with(spec).is_empty(), "{spec}: {:?}", with(spec));
     }
+    let surging = |spec: &str| {
+        let policy = "---\napiVersion: headroom.dev/v1alpha1\nkind: ScalingPolicy\nmetadata: {name: web}\nspec: {target: {type: Scale, scale: {apiVersion: apps/v1, kind: Deployment, name: web}}, minReplicas: 3, maxReplicas: 6, disruption: {surge: Allow}}\n";
+        said(&format!("{}{}{policy}", web("1", ""), budget(spec)))
+    };
+    assert_eq!(surging("minAvailable: 3"), Vec::<String>::new(), "one replica more lets the nodes go");
+    for spec in ["minAvailable: 4", "minAvailable: 100%", "maxUnavailable: 0"] {
+        assert_eq!(surging(spec).len(), 1, "{spec}");
+    }
 }
 
 #[test]

@@ -285,7 +285,9 @@ fn budgets(manifests: &[Manifest]) -> Vec<Finding> {
                     .map(|percent| (replicas * percent).div_ceil(100)),
                 _ => None,
             };
-            if let Some(needed) = needed.filter(|needed| *needed >= replicas) {
+            let surges = spec["minAvailable"].is_number() && allows_surge(manifests, workload);
+            let kept = |needed: &u64| if surges { replicas < *needed } else { replicas <= *needed };
+            if let Some(needed) = needed.filter(kept) {
                 findings.push(budget.finding(
                     Severity::Warning,
                     format!(
@@ -319,6 +321,12 @@ fn fewest(manifests: &[Manifest], workload: &Manifest) -> u64 {
         Some(scaler) => scaler.object["spec"]["minReplicas"].as_u64().unwrap_or(1),
         None => workload.object["spec"]["replicas"].as_u64().unwrap_or(1),
     }
+}
+
+/// True if the workload may have one replica more while a node is drained.
+fn allows_surge(manifests: &[Manifest], workload: &Manifest) -> bool {
+    let mut policies = manifests.iter().filter(|one| target(one).is_some_and(|found| found == key(workload)));
+    policies.any(|policy| policy.object["spec"]["disruption"]["surge"] == "Allow")
 }
 
 /// Namespace, kind and name.

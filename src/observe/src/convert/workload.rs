@@ -156,6 +156,8 @@ pub fn disruption_budget(
             None => nothing(decoder),
         },
         disruptions_allowed: current.map_or(0, |status| status.disruptions_allowed),
+        one_short: slim.spec.min_available.as_ref().is_some_and(serde_json::Value::is_u64)
+            && current.is_some_and(|status| status.is_exact()),
     })
 }
 
@@ -373,6 +375,23 @@ mod tests {
         let selector = serde_json::json!({"selector": {}});
         assert_eq!(budget(selector.clone(), 1).disruptions_allowed, 0);
         assert_eq!(budget(selector, 2).disruptions_allowed, 2);
+    }
+
+    #[test]
+    fn one_healthy_pod_more_helps_only_a_budget_of_a_number_that_is_met_exactly() {
+        let one_short = |min: serde_json::Value, allowed: u32, healthy: u32, observed: i64| {
+            let text = wire(serde_json::json!({"spec": {"selector": {}, "minAvailable": min},
+                "status": {"disruptionsAllowed": allowed, "currentHealthy": healthy, "desiredHealthy": 3,
+                           "observedGeneration": observed}}));
+            let slim: SlimDisruptionBudget = serde_json::from_str(&text).expect("a budget");
+            disruption_budget(&slim, &mut Decoder::default()).expect("understood").one_short
+        };
+        assert!(one_short(3.into(), 0, 3, 2));
+        assert!(!one_short(3.into(), 0, 2, 2), "a pod is missing already");
+        assert!(!one_short(3.into(), 1, 4, 2), "there is room");
+        assert!(!one_short(3.into(), 0, 3, 1), "the status is old");
+        assert!(!one_short("100%".into(), 0, 3, 2), "it would ask for one more");
+        assert!(!one_short(serde_json::Value::Null, 0, 3, 2), "maxUnavailable");
     }
 
     #[test]

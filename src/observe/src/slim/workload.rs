@@ -224,10 +224,12 @@ pub struct SlimDisruptionBudget {
 
 /// A budget's spec.
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 pub struct BudgetSpec {
     /// Selector of the pods that it guards; absent for none, empty for all.
     pub selector: Option<Selector>,
+    /// Pods that must stay available: a number, or a percentage as text.
+    pub min_available: Option<serde_json::Value>,
 }
 
 /// A budget's status.
@@ -240,4 +242,18 @@ pub struct BudgetStatus {
     /// The generation that the number speaks of.
     #[serde(deserialize_with = "nullable")]
     pub observed_generation: i64,
+    /// Healthy pods; `None` while they were not counted.
+    pub current_healthy: Option<u32>,
+    /// Pods that must be healthy.
+    pub desired_healthy: Option<u32>,
+}
+
+impl BudgetStatus {
+    /// True if exactly as many pods are healthy as must be.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.disruptions_allowed == 0
+            && self.current_healthy.is_some()
+            && self.current_healthy == self.desired_healthy
+    }
 }

@@ -17,6 +17,7 @@ use tracing::error;
 use super::inspection::Inspection;
 use super::listener::{self, Bounds};
 use super::scale_in::ScaleIns;
+use super::surges::Surges;
 use super::workloads::last::LastEvaluations;
 
 /// Period of the watchdog; a stuck loop ends the process at most this much late.
@@ -39,6 +40,8 @@ pub struct Health {
     pub inspection: Inspection,
     /// Queue of questions to the node loop for the pods that should go.
     pub scale_ins: ScaleIns,
+    /// Surges that the node loop needs, and workloads that may have one.
+    pub surges: Surges,
     /// Inputs of the last evaluation of each workload.
     pub evaluations: Arc<LastEvaluations>,
 }

@@ -15,6 +15,7 @@ pub mod page;
 mod page_tables;
 mod rest;
 pub mod scale_in;
+pub mod surges;
 mod turns;
 pub mod view;
 pub mod wiring;

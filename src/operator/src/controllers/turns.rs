@@ -54,7 +54,7 @@ mod tests {
 
     fn removal(id: &str) -> Intent {
         let phase = RemovalPhase::Deleting;
-        let removal = Removal { group: "a".into(), victims: vec![], phase, phase_since: NOW };
+        let removal = Removal { group: "a".into(), victims: vec![], phase, phase_since: NOW, surges: vec![] };
         intent(id, Action::Remove(removal))
     }
 

@@ -9,9 +9,10 @@ use serde_json::Value;
 
 use headroom_core::history::{
     Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, Increase, Intent,
-    LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
+    LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop, Surge,
     Unbound, Victim,
 };
+use headroom_core::labels::ObjectKey;
 use headroom_core::quantity;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
@@ -21,8 +22,8 @@ use headroom_core::world::provider::FailureClass;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
-    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, ScalingPolicyStatus, UnboundStatus,
-    UnneededNodes,
+    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, ScalingPolicyStatus, SurgeStatus,
+    UnboundStatus, UnneededNodes,
 };
 
 /// Parts that were not understood, for a log line and an event.
@@ -80,6 +81,7 @@ pub fn scaling_status_of(stored: &Value) -> (ScalingPolicyStatus, Notes) {
         recommendations: reader.rows("recommendations"),
         scale_events: reader.rows("scaleEvents"),
         metrics_failing_since: reader.field("metricsFailingSince"),
+        surged_from: reader.field("surgedFrom"),
         contest: reader.field("contest"),
         decisions: reader.rows("decisions"),
     };
@@ -224,6 +226,7 @@ fn intent(row: &api::Intent) -> Result<Intent, String> {
             victims: row.instances.iter().map(victim).collect(),
             phase: word("phase", &row.phase)?,
             phase_since: second(row.phase_since.as_ref().unwrap_or(&row.started_at)),
+            surges: row.surges.iter().map(surge).collect(),
         }),
         other => return Err(format!("action {other:?} is not known")),
     };
@@ -235,6 +238,16 @@ fn intent(row: &api::Intent) -> Result<Intent, String> {
         started_at: second(&row.started_at),
         deadline: second(&row.deadline),
     })
+}
+
+fn surge(row: &SurgeStatus) -> Surge {
+    let SurgeStatus { namespace, policy, deployment, owner, from } = row;
+    Surge {
+        policy: ObjectKey::new(namespace.as_str(), policy.as_str()),
+        deployment: arc(deployment),
+        owner: arc(owner),
+        from: natural(*from),
+    }
 }
 
 fn victim(instance: &Instance) -> Victim {

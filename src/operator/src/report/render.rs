@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use headroom_core::history::fit::GROUPS_MAX;
 use headroom_core::history::{
     Action, Anticipation, Backoff, Blocked, Considered, Decision, Intent, LearnedTemplate, PodClassKey,
-    PoolHistory, Refusal, Removal, Replaced, Replacement, Unbound, Victim,
+    PoolHistory, Refusal, Removal, Replaced, Replacement, Surge, Unbound, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu};
@@ -24,8 +24,8 @@ use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
     ConsolidationBackoffStatus, GroupStatus, GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, UnboundStatus,
-    UnneededNodes,
+    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, SurgeStatus,
+    UnboundStatus, UnneededNodes,
 };
 
 /// Most zones of a group; the schema has the same limit.
@@ -310,6 +310,7 @@ fn intent(intent: &Intent) -> api::Intent {
         pods: None,
         started_at: time(*started_at),
         phase_since: None,
+        surges: Vec::new(),
         deadline: time(*deadline),
         message: None,
     };
@@ -322,7 +323,7 @@ fn intent(intent: &Intent) -> api::Intent {
             row.to = Some(int(increase.to));
             row.phase_since = increase.accepted_at.map(time);
         }
-        Action::Remove(Removal { group, victims, phase, phase_since }) => {
+        Action::Remove(Removal { group, victims, phase, phase_since, surges }) => {
             row.action = REMOVE.to_owned();
             row.phase = phase.word().to_owned();
             row.group = group.to_string();
@@ -331,9 +332,21 @@ fn intent(intent: &Intent) -> api::Intent {
                 .map(|Victim { node, id }| Instance { node: text(node), id: text(id) })
                 .collect();
             row.phase_since = Some(time(*phase_since));
+            row.surges = surges.iter().map(surge).collect();
         }
     }
     row
+}
+
+fn surge(row: &Surge) -> SurgeStatus {
+    let Surge { policy, deployment, owner, from } = row;
+    SurgeStatus {
+        namespace: policy.namespace.to_string(),
+        policy: policy.name.to_string(),
+        deployment: deployment.to_string(),
+        owner: owner.to_string(),
+        from: int(*from),
+    }
 }
 
 fn anticipation((controller, row): (&Arc<str>, &Anticipation)) -> AnticipationStatus {

@@ -12,8 +12,9 @@ use headroom_core::config::Config;
 use headroom_core::history::{
     Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, DecisionAction,
     DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey, PoolHistory,
-    Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Unbound, Victim,
+    Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Surge, Unbound, Victim,
 };
+use headroom_core::labels::ObjectKey;
 use headroom_core::plan;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, config, controller, node, pod, pool as core_pool, world};
@@ -74,11 +75,23 @@ fn action() -> impl Strategy<Value = Action> {
         (word(), word()).prop_map(|(node, id)| Victim { node, id }),
         word().prop_map(|id| Victim { node: "".into(), id })
     ];
-    let removal =
-        (word(), vec(victim, 0..6), phases, at()).prop_map(|(group, victims, phase, phase_since)| {
-            Action::Remove(Removal { group, victims, phase, phase_since })
-        });
+    let removal = (word(), vec(victim, 0..6), phases, at(), vec(surge(), 0..3)).prop_map(
+        |(group, victims, phase, phase_since, surges)| {
+            Action::Remove(Removal { group, victims, phase, phase_since, surges })
+        },
+    );
     prop_oneof![increase, removal]
+}
+
+fn surge() -> impl Strategy<Value = Surge> {
+    (word(), word(), word(), word(), 0..i32::MAX.unsigned_abs()).prop_map(
+        |(namespace, policy, deployment, owner, from)| Surge {
+            policy: ObjectKey::new(namespace, &*policy),
+            deployment,
+            owner,
+            from,
+        },
+    )
 }
 
 fn intent() -> impl Strategy<Value = Intent> {

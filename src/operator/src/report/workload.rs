@@ -1,6 +1,7 @@
 //! A workload's memory and last decision become the status of its ScalingPolicy, and back. Pure.
 
-use headroom_core::pods::decision::{Branch, FallbackStep, Steps};
+use headroom_core::pods::conditions::SURGE_FOR_DRAIN;
+use headroom_core::pods::decision::{Branch, FallbackStep, Steps, SurgeStep};
 use headroom_core::pods::input::Unknown;
 use headroom_core::pods::memory::{self, Memory, StoredEvent, StoredMemory, StoredRecommendation};
 use headroom_core::pods::status::HpaStatus;
@@ -121,6 +122,7 @@ pub fn render(view: &WorkloadView<'_>, old: &ScalingPolicyStatus, now: UnixTime)
         recommendations: stored.recommendations.iter().map(recommended).collect(),
         scale_events: events(&stored),
         metrics_failing_since: stored.unknown_since.map(time),
+        surged_from: stored.surged_from,
         contest: view.memory.contest.clone(),
         decisions: view.memory.decisions.iter().take(DECISIONS_MAX).cloned().collect(),
     };
@@ -156,6 +158,7 @@ pub fn parse(status: &Value) -> WorkloadMemory {
             .map(|one| event(one, one.change.saturating_neg()))
             .collect(),
         unknown_since: instant(&status["metricsFailingSince"]),
+        surged_from: status["surgedFrom"].as_i64().and_then(|from| i32::try_from(from).ok()),
     };
     WorkloadMemory {
         memory: memory::parse(&stored),
@@ -406,6 +409,8 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
     };
     let stabilized = steps.limited_by.map_or(able.unwrap_or_default(), |limit| limit.as_str());
     let changed = |before: Option<i32>, after: Option<i32>| before != after;
+    let surged = matches!(steps.surge, Some(SurgeStep::Begins | SurgeStep::Holds));
+    let own = steps.desired.map(|desired| desired - i32::from(surged));
     let all = [
         step(first.0, steps.proposed, first.1),
         step(
@@ -414,9 +419,14 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
             if changed(steps.proposed, steps.stabilized) { stabilized } else { "ReadyForNewScale" },
         ),
         step("Policies", steps.rate_limit, "RateLimited"),
-        step("Bounds", steps.desired, steps.limited_by.map_or("DesiredWithinRange", |limit| limit.as_str())),
+        step("Bounds", own, steps.limited_by.map_or("DesiredWithinRange", |limit| limit.as_str())),
     ];
-    RecommendationStatus { metrics: metrics.take(32).collect(), steps: all.into_iter().flatten().collect() }
+    let surge = steps.surge.and_then(|surge| match surge {
+        SurgeStep::Begins | SurgeStep::Holds => step("Surge", steps.desired, SURGE_FOR_DRAIN),
+        SurgeStep::Ends => None,
+    });
+    let all = all.into_iter().chain([surge]);
+    RecommendationStatus { metrics: metrics.take(32).collect(), steps: all.flatten().collect() }
 }
 
 fn events(stored: &StoredMemory) -> Vec<ScaleEventStatus> {
@@ -468,6 +478,7 @@ mod tests {
                 up_events: vec![event(3, 1), event(2, -5)],
                 down_events: vec![event(1, 2)],
                 unknown_since: Some(at(7).into()),
+                surged_from: Some(4),
             },
             decisions: vec![ScalingDecision {
                 time: time(at(1)),

@@ -11,4 +11,5 @@ mod protocol;
 mod refused;
 mod reported;
 mod storms;
+mod surge_drain;
 mod workloads;

@@ -210,6 +210,7 @@ impl Reason {
             | Self::NodeRemoved
             | Self::PodArrived
             | Self::SpecChanged
+            | Self::SurgeEnded
             | Self::NodeGone
             | Self::Accepted => Actor::Nobody,
         }

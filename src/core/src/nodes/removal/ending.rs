@@ -26,6 +26,7 @@ pub(super) fn undo(
     }
     removal.phase = RemovalPhase::Undoing;
     removal.phase_since = now;
+    removal.surges.clear();
     conclude(memory, &intent.id, reason, words, outcome);
     note_failure(memory, outcome, now);
 }

@@ -6,6 +6,7 @@ mod drain;
 mod ending;
 mod open;
 mod phases;
+mod surge;
 mod sweep;
 
 use std::cell::RefCell;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub use absorb::absorb_one;
 pub use drain::holds_node;
 pub use open::{Opening, open_intent};
+pub use surge::surges_wanted;
 
 use crate::config::{Config, Pool};
 use crate::history::{Action, History, Intent, PoolHistory, Removal, RemovalPhase};

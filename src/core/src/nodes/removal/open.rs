@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::{Config, Pool};
 use crate::history::{
     Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Intent, PoolHistory, Removal,
-    RemovalPhase, Victim,
+    RemovalPhase, Surge, Victim,
 };
 use crate::nodes::removal::ending::shortened;
 use crate::nodes::removal::{DELETE_TIMEOUT, MARK_TIMEOUT, NODES_MAX};
@@ -28,6 +28,8 @@ pub struct Opening {
     pub pods_count: u32,
     /// Nodes the pool wants before it.
     pub from: u32,
+    /// Workloads that get one replica more for it.
+    pub surges: Vec<Surge>,
 }
 
 /// Journals a removal and gives its first steps: the marks, or for an instance that never became a node the deletion.
@@ -38,7 +40,7 @@ pub fn open_intent(
     opening: Opening,
     now: UnixTime,
 ) -> Vec<Step> {
-    let Opening { group, mut victims, reason, message, pods_count, from } = opening;
+    let Opening { group, mut victims, reason, message, pods_count, from, surges } = opening;
     victims.sort();
     let marks = reason != Reason::NeverRegistered;
     let id = memory.next_intent_id(config.epoch);
@@ -80,7 +82,7 @@ pub fn open_intent(
     memory.intents.push(Intent {
         id,
         epoch: config.epoch,
-        action: Action::Remove(Removal { group, victims, phase, phase_since: now }),
+        action: Action::Remove(Removal { group, victims, phase, phase_since: now, surges }),
         reason,
         started_at: now,
         deadline: now.plus(timeout),

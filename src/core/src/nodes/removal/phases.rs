@@ -51,6 +51,7 @@ impl One<'_, '_> {
             self.undo(reason, &words, DecisionOutcome::Cancelled);
         }
         self.release_mistaken();
+        self.end_surges();
         match self.removal().phase {
             RemovalPhase::Journalled => self.mark(),
             RemovalPhase::Marked => self.settle(),
@@ -74,6 +75,9 @@ impl One<'_, '_> {
         let removal = self.removal_mut();
         removal.phase = phase;
         removal.phase_since = now;
+        if phase == RemovalPhase::Deleting {
+            removal.surges.clear();
+        }
     }
 
     /// The intent has no victims left: the decision's end is noted, unless it was before, when the last one was let go.
@@ -133,6 +137,9 @@ impl One<'_, '_> {
         }
         if self.scene.config.cluster.voluntary_disruption_stopped {
             return Some((Reason::DisruptionStopped, "voluntary disruption is stopped".into()));
+        }
+        if let Some(forbidden) = self.surge_forbidden() {
+            return Some(forbidden);
         }
         let taken = self.is_taken();
         if !self.pool.scale_down.enabled && !requested && !taken {

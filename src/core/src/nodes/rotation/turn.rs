@@ -97,10 +97,12 @@ pub(super) fn next_turn(
     let mut allowance = Allowance::new(scene.config, &ctx.next, scene.health.ready.clone(), scene.now);
     let mut disruptions = Disruptions::of(scene.world);
     let mut turn: Vec<Candidate> = Vec::new();
+    let mut surging = BTreeSet::new();
     let ready = scene.health.ready.get(&pool.name).copied().unwrap_or(0);
     let mut repairs_left = repair::most_at_once(ready).saturating_sub(memory.map_or(0, repair::under_way));
     for one in nodes.into_iter().filter(|one| one.group == group) {
-        let pods = one.movable.iter().map(|pod| scene.world.pod(*pod));
+        let pods = one.movable.iter().filter(|pod| !one.gets_surge_for(**pod));
+        let pods = pods.map(|pod| scene.world.pod(*pod));
         let pods: Vec<_> = pods.map(|entry| (entry.class, &*entry.pod.class)).collect();
         if REPLACED_MAX <= turn.len() {
             break;
@@ -111,11 +113,13 @@ pub(super) fn next_turn(
         }
         if scene.health.forbids(&one.zone)
             || !disruptions.allow_all(pods.iter().copied())
+            || one.surges.iter().any(|surge| surging.contains(&surge.policy))
             || allowance.take(pool, one.reason).is_err()
         {
             continue;
         }
         pods.into_iter().for_each(|(id, class)| disruptions.spend(id, class));
+        surging.extend(one.surges.iter().map(|surge| surge.policy.clone()));
         repairs_left -= usize::from(unhealthy);
         turn.push(one);
     }

@@ -138,6 +138,8 @@ mod tests {
                 waits_for: None,
                 sent_away: None,
                 guarded_by: None,
+                guarded: Vec::new(),
+                surges: Vec::new(),
                 since: None,
                 fresh_until: None,
                 replaced: false,

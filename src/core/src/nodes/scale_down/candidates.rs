@@ -8,6 +8,7 @@ use crate::nodes::devices::utilization as device_use;
 use crate::nodes::removal::Scene;
 use crate::nodes::rotation::{is_rotation, preferred};
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
+use crate::nodes::scale_down::surge::Surging;
 use crate::nodes::scale_down::utilization::{
     Measure, Share, Utilization, deciding, utilization, utilization_of_sum,
 };
@@ -60,6 +61,10 @@ pub struct Candidate {
     pub sent_away: Option<PodId>,
     /// The PodDisruptionBudget that allows no eviction of one of them now.
     pub guarded_by: Option<usize>,
+    /// The pods whose budgets allow no eviction of them now.
+    pub guarded: Vec<PodId>,
+    /// Workloads that get one replica more for its drain: each makes room in the budget of some of `guarded`.
+    pub surges: Vec<Surging>,
     /// Time since which it has been unneeded.
     pub since: Option<UnixTime>,
     /// Time until which it is too young to be moved, or one of its pods is; only for `Consolidated` and `NotPreferred`.
@@ -75,6 +80,7 @@ struct Load {
     waits_for: Option<PodId>,
     sent_away: Option<PodId>,
     guarded_by: Option<usize>,
+    guarded: Vec<PodId>,
 }
 
 impl Load {
@@ -269,7 +275,7 @@ fn candidate(
     load: Load,
     since: Option<UnixTime>,
 ) -> Candidate {
-    let Load { movable, waits_for, sent_away, guarded_by } = load;
+    let Load { movable, waits_for, sent_away, guarded_by, guarded } = load;
     Candidate {
         ix,
         pool: member.pool,
@@ -281,6 +287,8 @@ fn candidate(
         waits_for,
         sent_away,
         guarded_by,
+        guarded,
+        surges: Vec::new(),
         since,
         fresh_until: None,
         replaced: false,
@@ -447,6 +455,9 @@ fn load(
                     } else {
                         Some(budget)
                     };
+                    if guard.is_some() {
+                        load.guarded.push(*pod);
+                    }
                     load.guarded_by = load.guarded_by.or(guard);
                     load.movable.push(*pod);
                 }

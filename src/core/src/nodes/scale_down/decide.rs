@@ -19,6 +19,7 @@ use crate::nodes::scale_down::message::message;
 use crate::nodes::scale_down::minimums::{self, Room, Spare};
 use crate::nodes::scale_down::promised::Promised;
 use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::surge::Surges;
 use crate::nodes::scale_down::terminating::Ending;
 use crate::nodes::scale_down::trial;
 use crate::nodes::scale_down::verdicts::{self, Verdict};
@@ -125,6 +126,8 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     /// Room on ready nodes that pods are waiting for.
     pub(in crate::nodes) promised: Promised,
     pub(in crate::nodes) replacing: Replacing,
+    /// Workloads that may have one replica more.
+    pub(in crate::nodes) surges: Surges<'s>,
     outdated: Vec<Candidate>,
     pub(in crate::nodes) second_choice: Vec<Candidate>,
     outdated_counts: BTreeMap<Arc<str>, u32>,
@@ -159,6 +162,7 @@ impl<'a, 's> Pass<'a, 's> {
             ending: Ending::default(),
             promised: Promised::default(),
             replacing: Replacing::of(scene, history),
+            surges: Surges::of(scene.world, history),
             outdated: Vec::new(),
             second_choice: Vec::new(),
             outdated_counts: BTreeMap::new(),
@@ -311,7 +315,7 @@ impl<'a, 's> Pass<'a, 's> {
                     }
                     self.verdict(name, pool, verdict);
                 }
-                Classification::Candidate(mut candidate) => match self.replacing.verdict(&mut candidate) {
+                Classification::Candidate(mut candidate) => match self.consider_replacement(&mut candidate) {
                     None if rotation::is_rotation(candidate.reason) && !candidate.replaced => {
                         self.await_turn(candidate, &rotations);
                     }
@@ -365,8 +369,7 @@ impl<'a, 's> Pass<'a, 's> {
             let key = &self.scene.world.pod(pod).pod.key;
             return self.verdict(&node, pool, Verdict::pod(Reason::BlockedByOnCompletionPod, key));
         }
-        if let Some(budget) = candidate.guarded_by {
-            let verdict = Verdict::pdb(self.disruptions.key(budget));
+        if let Some(verdict) = self.budget_in_the_way(&candidate) {
             return self.verdict(&node, pool, verdict);
         }
         let reason = rotations.get(&candidate.pool).copied().unwrap_or(Reason::AwaitsRotation);
@@ -511,6 +514,7 @@ impl<'a, 's> Pass<'a, 's> {
             message,
             pods_count,
             from,
+            surges: self.surges.begun(candidates),
         };
         let memory = history.pools.entry(pool.name.clone()).or_default();
         self.steps.extend(open_intent(memory, self.scene.config, pool, opening, self.scene.now));

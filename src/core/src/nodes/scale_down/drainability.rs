@@ -245,6 +245,12 @@ impl<'w> Disruptions<'w> {
         self.guarding(id, class).iter().copied().find(|index| self.budgets[*index].1 == 0)
     }
 
+    /// True if this budget has room for one eviction when one pod more is healthy.
+    #[must_use]
+    pub fn is_one_short(&self, index: usize) -> bool {
+        self.budgets[index].0.one_short
+    }
+
     /// True if all these pods may be evicted at once: no budget guards more of them than it allows.
     pub fn allow_all<'p>(&mut self, pods: impl Iterator<Item = (InternedId, &'p PodClass)>) -> bool {
         let mut counts: BTreeMap<usize, u32> = BTreeMap::new();

@@ -4,6 +4,7 @@
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
 //! pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
 //! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
+//! `surge` finds workloads that may have one replica more where a budget keeps the node,
 //! `second_choice` collects what a preferred pool could take over, `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered`
 //! deletes instances that never became nodes.
 
@@ -21,6 +22,7 @@ pub(in crate::nodes) mod promised;
 pub mod relocation;
 mod second_choice;
 pub mod standby;
+pub(in crate::nodes) mod surge;
 pub(in crate::nodes) mod terminating;
 pub(in crate::nodes) mod together;
 pub(in crate::nodes) mod trial;

@@ -60,7 +60,7 @@ impl Pass<'_, '_> {
             self.keep_clock(Some(candidate.pool), &candidate.victim.node, since);
             return Err(Reason::NotUnderutilized.into());
         }
-        let guard = candidate.guarded_by.map(|budget| Verdict::pdb(self.disruptions.key(budget)));
+        let guard = self.budget_in_the_way(candidate);
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
             if no_place.reason == Reason::WorkLimitReached {
                 let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
@@ -72,6 +72,7 @@ impl Pass<'_, '_> {
                 self.ripe(candidate, pool, memory)?;
                 return Err(guard.unwrap_or(no_place));
             }
+            let guard = guard.or_else(|| self.budget_without_surge(candidate));
             if guard.is_none() && is_tight(pool) && self.splits_gang(candidate).is_none() {
                 self.replaceable.push(candidate.clone());
             }
@@ -103,6 +104,7 @@ impl Pass<'_, '_> {
             let entry = self.scene.world.pod(*pod);
             self.disruptions.spend(entry.class, &entry.pod.class);
         }
+        self.surges.take(candidate);
         self.chosen.push(candidate.clone());
         Ok(())
     }
@@ -235,7 +237,7 @@ impl Pass<'_, '_> {
         for pod in &candidate.movable {
             let entry = world.pod(*pod);
             let class = &entry.pod.class;
-            if class.priority < cutoff {
+            if class.priority < cutoff || candidate.gets_surge_for(*pod) {
                 continue;
             }
             let guard = if is_tight(pool) {
@@ -281,6 +283,9 @@ pub(in crate::nodes) fn pods_to_move(
     };
     let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
     pods.extend(snapshot.pods(candidate.ix).filter(|pod| moved_in(pod, candidate, scene)));
+    // One pod more of each workload that gets one for the drain: no place for it, no drain.
+    let extra = candidate.surges.iter().filter_map(|surge| surge.pods.first());
+    pods.extend(extra.map(|pod| PodRef::Virtual(snapshot.class_of(PodRef::Real(*pod)))));
     pods.retain(needs_place);
     most_important_first(&mut pods, snapshot);
     pods

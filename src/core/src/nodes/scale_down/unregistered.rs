@@ -58,6 +58,7 @@ pub fn remove_never_registered(scene: &Scene<'_>, history: &mut History) -> Vec<
                 ),
             };
             let opening = Opening {
+                surges: Vec::new(),
                 group: group.clone(),
                 message,
                 victims,

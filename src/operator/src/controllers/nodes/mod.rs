@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_core::history::History;
+use headroom_core::nodes::removal::surges_wanted;
 use headroom_core::nodes::scale_up::demand::wanted_count;
 use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::plan::{Outcome, Plan};
@@ -217,12 +218,14 @@ impl NodeLoop {
         if !self.leads().await {
             self.ports.health.inspection.answer(|| None);
             self.ports.health.scale_ins.send_away();
+            self.ports.health.surges.want(None);
             self.show(false, None, &[]);
             return PLAN_INTERVAL_MAX;
         }
         let now = self.ports.host.now();
         self.follow_clock(now);
         self.ports.health.scale_ins.answer(&mut self.world, now);
+        self.world.set_surge_workloads(self.ports.health.surges.workloads());
         self.look_for_missing().await;
         self.ask_providers(now).await;
         let news = !self.outcomes.is_empty();
@@ -245,6 +248,7 @@ impl NodeLoop {
         self.consult(&plan);
         let at_rest = plan.steps.is_empty() && self.in_flight.is_empty() && self.history == plan.next_history;
         self.history = plan.next_history.clone();
+        self.ports.health.surges.want(Some(surges_wanted(&self.history)));
         self.trace((began_at, planned_at));
         self.ports.metrics.pools(&statuses);
         self.show(true, Some(&statuses), &plan.reasons.pods);
@@ -293,6 +297,7 @@ impl NodeLoop {
             Some(reply) = self.consulting.replies.recv() => { self.note_reply(reply); false }
             () = feed.notified() => true,
             () = health.inspection.asked() => false,
+            () = health.surges.workloads_changed() => false,
             () = health.scale_ins.asked() => {
                 // Workloads that one `kubectl apply` shrinks ask one after the other, and are answered together.
                 self.ports.host.sleep(GATHERING).await;

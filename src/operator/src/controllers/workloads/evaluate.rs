@@ -4,12 +4,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_core::pods::decision::{Branch, Decision, Rescale, Steps, WriteOutcome};
+use headroom_core::pods::conditions::{SURGE_ENDED, SURGE_FOR_DRAIN};
+use headroom_core::pods::decision::{Branch, Decision, Rescale, Steps, SurgeStep, WriteOutcome};
 use headroom_core::pods::input::Options;
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::record::Leave;
 use headroom_core::pods::schedules;
 use headroom_core::pods::selector::Registry;
+use headroom_core::pods::surge::own_replicas;
 use headroom_core::pods::{after_write, needs_metrics};
 use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -23,6 +25,7 @@ use super::reporting::{View, hpa_version, last_hpa_status};
 use super::resolve::{Workload, WorkloadPhase};
 use super::scale_in;
 use super::state::{DONE, FAILED, HELD, IN_PROGRESS, OBSERVED, PREVIEW, SizeWritten, State, UNKNOWN};
+use super::surge;
 use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::scale::{ScaleError, Scales};
 use crate::controllers::health::Health;
@@ -96,6 +99,7 @@ impl Dependencies {
         if !judged || (workload.hpa.is_some() && hpa.is_none()) {
             self.forget_selector(workload);
             state.last = Some(Last::Undecided(undecided(&phase)));
+            state.surge = None;
             self.announce_conflict(workload, state, &phase);
             return self.report(workload, state, &View { phase, ..View::default() }).await;
         }
@@ -118,10 +122,10 @@ impl Dependencies {
         notice_conflict(workload, rules, state, &observation, now);
 
         let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
-        let asks = observation
-            .scale
-            .as_ref()
-            .is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
+        let asks = observation.scale.as_ref().is_ok_and(|scale| {
+            let own = own_replicas(&state.memory.memory, scale.spec_replicas);
+            needs_metrics(&workload.spec, &bounds, own)
+        });
         let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();
         let load = match asks {
@@ -137,9 +141,11 @@ impl Dependencies {
         };
         let acts = acts(workload, runs_hpa);
         let leave = leave(workload, acts, state.held_until(now));
+        let surge = surge::allowed(workload, leave).map(|_| self.health.surges.wish(&workload.key));
         let input = EvaluationInput {
             workload: workload.clone(),
             leave,
+            surge: surge.unwrap_or_default(),
             // Memory is what status holds: whole seconds.
             now: Moment::from_jiff(self.host.time()).whole(),
             options: workload.timing.options(&rules.options),
@@ -151,6 +157,7 @@ impl Dependencies {
             gathered: load.gathered,
         };
         let decision = input.decide();
+        state.surge = surge::report_of(&input, &decision);
         observation.scale_in = scale_in::wanted(&input, &decision, rules.scale_in);
         state.last = Some(Last::Decided(Arc::new(input)));
 
@@ -377,6 +384,8 @@ pub(super) fn phase_of(workload: &Workload) -> PolicyPhase {
 /// A change of size as the history shows it.
 fn decision_reported(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixTime) -> ScalingDecision {
     let reason = match (steps.limited_by, steps.branch) {
+        _ if steps.surge == Some(SurgeStep::Begins) => SURGE_FOR_DRAIN,
+        _ if steps.surge == Some(SurgeStep::Ends) => SURGE_ENDED,
         (Some(limit), _) => limit.as_str(),
         (None, Branch::Fallback) => reasons::METRICS_UNUSABLE,
         (None, _) if rescale.from < rescale.to => "MetricAboveTarget",

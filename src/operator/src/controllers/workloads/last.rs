@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::pods::decide;
 use headroom_core::pods::decision::Decision;
 use headroom_core::pods::input::{Answer, Input, Options, PodSeen, Scale};
 use headroom_core::pods::memory::Memory;
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::record::{DecisionInput, Leave, Reading, ReplicaRecord, Undecided};
 use headroom_core::pods::status::HpaStatus;
+use headroom_core::pods::surge::{self, SurgeWish};
 
 use super::gather::{Gathered, answers};
 use super::resolve::Workload;
@@ -34,6 +34,8 @@ pub struct EvaluationInput {
     pub scale: Result<Scale, String>,
     /// The pods of the scale's selector.
     pub pods: Vec<Arc<PodSeen>>,
+    /// Wish for one replica more while a node is drained.
+    pub surge: SurgeWish,
     /// Other HPAs over the same pods.
     pub rivals: Vec<Arc<str>>,
     /// One answer a metric.
@@ -46,7 +48,7 @@ impl EvaluationInput {
     pub fn decide(&self) -> Decision {
         let pods: Vec<&PodSeen> = self.pods.iter().map(|pod| &**pod).collect();
         let answers = answers(&self.gathered, &self.pods);
-        decide(&Input {
+        let input = Input {
             now: self.now,
             options: &self.options,
             spec: &self.workload.spec,
@@ -59,13 +61,15 @@ impl EvaluationInput {
             pods: &pods,
             rivals: &self.rivals,
             answers: &answers,
-        })
+        };
+        surge::decide(&input, self.surge)
     }
 
     /// The same as a value of its own: of the usage of a namespace only that of the workload's pods.
     #[must_use]
     pub fn input(&self) -> DecisionInput {
-        let Self { workload, leave, now, options, status, memory, scale, pods, rivals, gathered } = self;
+        let Self { workload, leave, now, options, status, memory, scale, pods, surge, rivals, gathered } =
+            self;
         DecisionInput {
             policy: workload.key.clone(),
             hpa: workload.hpa.as_ref().map(|hpa| Arc::from(&*hpa.name)),
@@ -79,6 +83,7 @@ impl EvaluationInput {
             memory: memory.clone(),
             scale: scale.clone(),
             pods: pods.clone(),
+            surge: *surge,
             rivals: rivals.clone(),
             readings: answers(gathered, pods).into_iter().map(reading).collect(),
         }

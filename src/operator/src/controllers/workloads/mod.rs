@@ -14,9 +14,10 @@ mod reporting;
 mod resolve;
 mod scale_in;
 mod state;
+mod surge;
 mod timing;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::AtomicBool;
@@ -24,10 +25,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
+use headroom_core::history::Surge;
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::input::Options;
 use headroom_core::pods::selector::Registry;
 use headroom_core::time::Seconds;
+use headroom_core::world::surge::SurgeWorkload;
 use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
@@ -114,6 +117,12 @@ pub struct WorkloadLoop {
     resolved_with: bool,
     slots: BTreeMap<ObjectKey, Slot>,
     due: Due,
+    /// Report to the node loop on each workload that was looked at in this term.
+    surge_reports: BTreeMap<ObjectKey, Option<SurgeWorkload>>,
+    /// Policies whose surges were wanted in the last turn; `None` before it was known.
+    surges_seen: Option<BTreeSet<ObjectKey>>,
+    /// Surges whose policies are gone.
+    orphans: BTreeMap<ObjectKey, Surge>,
     /// The term in which memory was read back; `None` while not leading.
     term: Option<u64>,
     began_at: Instant,
@@ -188,6 +197,9 @@ impl WorkloadLoop {
             resolved_with: false,
             slots: BTreeMap::new(),
             due: Due::new(WORKLOADS_IN_FLIGHT_MAX),
+            surge_reports: BTreeMap::new(),
+            surges_seen: None,
+            orphans: BTreeMap::new(),
             term: None,
             began_at,
             finished,
@@ -212,9 +224,12 @@ impl WorkloadLoop {
             self.note(finished);
         }
         if !self.leads() {
+            self.health.surges.report(None);
             return TURN_MAX;
         }
         self.look_around();
+        self.meet_surges();
+        self.give_back().await;
         self.keep_house().await;
         self.begin_looks()
     }
@@ -227,6 +242,7 @@ impl WorkloadLoop {
             _ = self.leadership.changed() => false,
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = dependencies.feed.workloads_edited() => true,
+            () = dependencies.health.surges.wanted_changed() => false,
             () = dependencies.host.sleep(pause) => false,
         };
         if edited {
@@ -243,6 +259,9 @@ impl WorkloadLoop {
             self.slots.clear();
             self.due.clear();
             self.evaluations.clear();
+            self.surge_reports.clear();
+            self.surges_seen = None;
+            self.orphans.clear();
             self.resolved_with = false;
             self.kept();
             self.term = epoch;
@@ -270,6 +289,7 @@ impl WorkloadLoop {
         let gone: Vec<ObjectKey> =
             self.slots.keys().filter(|key| !fresh.workloads.contains_key(*key)).cloned().collect();
         for key in gone {
+            self.note_orphan(&key);
             self.forget(&key);
         }
         for (key, workload) in &fresh.workloads {
@@ -389,6 +409,7 @@ impl WorkloadLoop {
                 if let Some(last) = &state.last {
                     self.evaluations.put(&key, last.clone());
                 }
+                self.surge_reports.insert(key.clone(), state.surge.clone());
                 slot.state = Some(state);
                 match ended {
                     _ if again => now,
@@ -412,6 +433,7 @@ impl WorkloadLoop {
     }
 
     fn forget(&mut self, key: &ObjectKey) {
+        self.surge_reports.remove(key);
         self.evaluations.forget(key);
         if let Some(slot) = self.slots.remove(key) {
             self.due.remove(slot.due_at, key);

@@ -13,6 +13,7 @@ use headroom_core::pods::needs_metrics;
 use headroom_core::pods::record::ReplicaRecord;
 use headroom_core::pods::schedules;
 use headroom_core::pods::selector::{Registry, Selector};
+use headroom_core::pods::surge::SurgeWish;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 
@@ -175,6 +176,8 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
         registry.rivals(&hpa.namespace, &hpa.name, selected.labels.iter().map(|labels| &**labels))
     });
     let input = EvaluationInput {
+        // Only the operator knows its drains: what is there stays.
+        surge: SurgeWish::Unknown,
         leave: leave(&workload, acts(&workload, runs_hpa), state.held_until(now)),
         now: now.into(),
         options: workload.timing.options(options),

@@ -51,6 +51,8 @@ pub struct Workload {
     pub selection: SelectionStrategy,
     /// Times by which it is evaluated.
     pub timing: Timing,
+    /// True if it may have one replica more while a node is drained.
+    pub surge: bool,
     /// The object that is scaled; none while nothing is known of it.
     pub target: Option<ScaleTarget>,
     /// True if it is the one who scales its target.
@@ -231,6 +233,7 @@ fn read(
         fallback: None,
         selection: SelectionStrategy::default(),
         timing: Timing::of(ValidatedTiming::default(), settings),
+        surge: false,
         target: None,
         phase: WorkloadPhase::Owner,
     };
@@ -246,9 +249,10 @@ fn read(
             return (workload, None);
         }
     };
-    let ValidatedScaling { mode, target, schedules, fallback, selection, timing } = validated;
+    let ValidatedScaling { mode, target, schedules, fallback, selection, timing, surge } = validated;
     workload.mode = mode;
     workload.selection = selection;
+    workload.surge = surge;
     workload.timing = Timing::of(timing, settings);
     let has_timing = timing != ValidatedTiming::default();
     workload.schedules = schedules

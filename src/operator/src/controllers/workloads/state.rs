@@ -9,6 +9,7 @@ use headroom_core::pods::memory::{self, Recommendation, ScaleEvent};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::status::{Condition, HpaStatus};
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::surge::SurgeWorkload;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -51,6 +52,8 @@ pub(super) struct State {
     pub warned: BTreeSet<&'static str>,
     /// Result of the last evaluation; none before one.
     pub last: Option<Last>,
+    /// Report on it to the node loop; `None` where no surge is allowed.
+    pub surge: Option<SurgeWorkload>,
 }
 
 /// The status that was last written to an HPA.
@@ -119,6 +122,7 @@ impl State {
             size,
             warned: BTreeSet::new(),
             last: None,
+            surge: None,
         }
     }
 
