@@ -154,7 +154,9 @@ impl Environment for FaultEnvironment {
 
     fn before_step(&self, cluster: &SimCluster, now: Timestamp) {
         if let Some(account) = &self.account {
-            cluster.store().with(|store| account.lock().step(store, &cluster.cloud_model, now));
+            let mut account = account.lock();
+            cluster.store().with(|store| account.step(store, &cluster.cloud_model, now));
+            self.checker.lock().quotas.groups = account.groups_now();
         }
     }
 

@@ -158,7 +158,9 @@ impl Account {
             if let Ok((_, wrote)) = &result {
                 let write =
                     CloudWrite { caller: self.caller, sent_at, now, pool: &pool, group, total, wrote };
-                self.checker.lock().cloud_wrote(store, &write);
+                let mut checker = self.checker.lock();
+                checker.quotas.groups = state.groups_now();
+                checker.cloud_wrote(store, &write);
             }
         });
         result.map(|(answer, _)| answer)

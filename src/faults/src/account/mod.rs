@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 pub use self::calls::Account as AccountCalls;
 
+use crate::checker::CloudGroup;
 use headroom_aws::calls::Launched;
 use headroom_aws::group::{Activity, Group, Launches, Machine, MachinePhase, TemplateRef};
 use headroom_simulator::cluster::CloudModel;
@@ -188,6 +189,27 @@ impl Account {
             };
             (name, truth)
         })
+    }
+
+    /// Returns the groups as quotas count them.
+    #[must_use]
+    pub fn groups_now(&self) -> Vec<CloudGroup> {
+        let group = |(name, owned): (&Arc<str>, &Owned)| {
+            let counted =
+                owned.group.instances.iter().filter(|one| matches!(one.phase(), MachinePhase::Counted(_)));
+            let is_node = |one: &&Machine| owned.fates.get(&one.id).is_some_and(|fate| fate.node.is_some());
+            let leaving = owned.fates.values().filter(|fate| fate.ends_at.is_some());
+            CloudGroup {
+                pool: owned.pool.to_string(),
+                group: name.to_string(),
+                zone: owned.group.zones.first().map(ToString::to_string).unwrap_or_default(),
+                desired: owned.group.desired,
+                counted: owned.group.counted(),
+                registered: u32::try_from(counted.filter(is_node).count()).unwrap_or(u32::MAX),
+                leaving: leaving.filter_map(|fate| Some(fate.node.as_ref()?.name.to_string())).collect(),
+            }
+        };
+        self.groups.iter().map(group).collect()
     }
 
     /// Lets the account work: machines come, become nodes and go.

@@ -17,6 +17,8 @@ pub struct Goal {
     pub hopeless: Vec<String>,
     /// Pools that are not managed at the end: deleted, suspended or broken on purpose.
     pub unmanaged: Vec<String>,
+    /// True if pods and minimums may wait for what CapacityQuotas leave; the checker knows whether they have to.
+    pub pods_wait_for_quotas: bool,
 }
 
 /// State of the cluster at the end.
@@ -41,7 +43,7 @@ pub fn examine(
     let end = wrong.pods(store, goal);
     for (key, pool) in store.all(Kind::NodePool) {
         if !goal.unmanaged.iter().any(|name| **name == *key.name) {
-            wrong.pool(store, key, pool, cloud);
+            wrong.pool(store, key, pool, (cloud, goal));
         }
     }
     wrong.marks(store);
@@ -77,7 +79,9 @@ impl Wrong {
             goal.hopeless.iter().any(|beginning| name.starts_with(beginning))
         };
         let waiting: Vec<&String> = end.pending.iter().filter(|pod| !hopeless(pod)).collect();
-        if let Some(first) = waiting.first() {
+        if let Some(first) = waiting.first()
+            && !goal.pods_wait_for_quotas
+        {
             let message = format!("{} pods have no node at the end, {first} among them", waiting.len());
             self.add("I16", message);
         }
@@ -87,7 +91,13 @@ impl Wrong {
         end
     }
 
-    fn pool(&mut self, store: &Store, key: &ObjectKey, pool: &Value, cloud: &[(String, Truth)]) {
+    fn pool(
+        &mut self,
+        store: &Store,
+        key: &ObjectKey,
+        pool: &Value,
+        (cloud, goal): (&[(String, Truth)], &Goal),
+    ) {
         let open = truth::intents(pool);
         if let Some(intent) = open.first() {
             let message =
@@ -104,7 +114,7 @@ impl Wrong {
             cloud.iter().filter(|(_, truth)| truth.pool == *key.name).map(|(_, truth)| truth.counted).sum();
         let counted = i64::from(instances).max(i64::try_from(there).unwrap_or(0));
         let (min, _) = truth::bounds(pool);
-        if counted < min {
+        if counted < min && !goal.pods_wait_for_quotas {
             self.add("I16", format!("pool {key} has {counted} nodes at the end, its minimum is {min}"));
         }
     }

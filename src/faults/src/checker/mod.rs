@@ -7,6 +7,7 @@ mod cycles;
 mod end;
 mod limits;
 mod observations;
+mod quotas;
 mod refusals;
 mod status;
 mod terms;
@@ -24,6 +25,7 @@ pub use self::cycles::Cycles;
 pub use self::end::{End, Goal, examine};
 pub use self::limits::{Limits, RemovalLimit};
 pub use self::observations::Weight;
+pub use self::quotas::{CloudGroup, Quotas};
 pub use self::workloads::{Scaled, Workloads};
 
 use self::truth::Intent;
@@ -167,6 +169,8 @@ pub struct Checker {
     pub cycles: Option<Cycles>,
     /// Limits that people set.
     pub limits: Limits,
+    /// CapacityQuotas.
+    pub quotas: Quotas,
     /// Records of the workloads whose sizes are checked.
     pub workloads: Workloads,
 }
@@ -279,14 +283,14 @@ impl Checker {
             Ok(entries) => {
                 let matters = |entry: &&Entry| {
                     use Kind::{
-                        ClusterScalingPolicy, Deployment, HorizontalPodAutoscaler, Node, NodePool,
-                        ScalingPolicy,
+                        CapacityQuota, ClusterScalingPolicy, Deployment, HorizontalPodAutoscaler, Node,
+                        NodePool, ScalingPolicy,
                     };
                     let scaled = entry.kind == Deployment
                         && (self.cycles.is_some() || self.workloads.checks(&entry.key));
                     let others =
                         matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
-                    scaled || others || matches!(entry.kind, Node | NodePool)
+                    scaled || others || matches!(entry.kind, CapacityQuota | Node | NodePool)
                 };
                 entries.filter(matters).cloned().collect()
             }
@@ -309,6 +313,7 @@ impl Checker {
                     self.note_bounds(entry);
                     self.note_pool(entry);
                 }
+                Kind::CapacityQuota => self.note_quota(entry),
                 Kind::ClusterScalingPolicy => self.note_settings(entry),
                 Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
                 Kind::Deployment => self.note_size(entry),

@@ -68,6 +68,7 @@ impl Checker {
             self.check_opened(now, pool, intent, before, after);
         }
         self.note_refusals(store, now, pool, &was, after);
+        self.check_quotas(store, now, pool, &opened);
         if let Some(removal) = opened.iter().find(|intent| intent.removes()) {
             self.check_freshness(&format!("removal {} is begun", removal.id), now);
             self.check_removals(store, now, &opened);

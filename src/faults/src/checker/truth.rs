@@ -21,6 +21,7 @@ pub(super) struct Intent {
     pub(super) from: u32,
     pub(super) to: u32,
     pub(super) started_at: String,
+    pub(super) deadline: String,
     pub(super) reason: String,
     /// Node names and instance ids.
     pub(super) instances: Vec<(String, String)>,
@@ -70,6 +71,7 @@ pub(super) fn intents(pool: &Value) -> Vec<Intent> {
             from: size(intent, "from"),
             to: size(intent, "to"),
             started_at: word(intent, "startedAt"),
+            deadline: word(intent, "deadline"),
             reason: word(intent, "reason"),
             instances: names(intent),
         })

@@ -39,6 +39,8 @@ pub enum Theme {
     Pools,
     /// Somebody stores removals that nobody decided on, of every phase, and the next leader reads them
     Forgery,
+    /// Pools compete for what CapacityQuotas leave them, and people change the quotas
+    Capacity,
 }
 
 impl Theme {
@@ -54,6 +56,7 @@ impl Theme {
             Theme::Refused => "refused",
             Theme::Pools => "pools",
             Theme::Forgery => "forgery",
+            Theme::Capacity => "capacity",
         }
     }
 }
@@ -79,6 +82,7 @@ impl World {
             Theme::Refused => world.refused_pods(&mut random),
             Theme::Pools => world.pools_come_and_go(&mut random),
             Theme::Forgery => world.one_pool(&mut random, "2m", 400..500),
+            Theme::Capacity => world.limited_capacity(&mut random),
         }
         world
     }
@@ -148,6 +152,8 @@ impl FaultPlan {
                 fault_plan.disturbances.sort_by_key(|(at, _)| *at);
             }
             Theme::Forgery => fault_plan.forgeries(seed),
+            // No real API server answers with an older list of pools, and without it nobody knows what other pools ask for.
+            Theme::Capacity => fault_plan.requests.old_list = 0,
             Theme::Choice | Theme::Load | Theme::Handover | Theme::Refused | Theme::Pools => {}
         }
         fault_plan
