@@ -55,7 +55,7 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     /// See [`Input::pods`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pods: Vec<P>,
-    /// True if one replica more is wanted for a drain.
+    /// Wish for one replica more while a node is drained.
     #[serde(default, skip_serializing_if = "SurgeWish::is_none")]
     pub surge: SurgeWish,
     /// See [`Input::rivals`].

@@ -2,11 +2,12 @@
 //!
 //! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
 //! `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for other places for the
-//! pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance`
-//! orders equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
-//! `surge` finds workloads that may have one replica more where a budget keeps the node,
-//! `second_choice` collects what a preferred pool could take over, `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered`
-//! deletes instances that never became nodes.
+//! pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's clock, `terminating`
+//! foresees nodes whose pods are ending, `zone_balance` orders equal candidates, `budgets`, `whole`, `together` and
+//! `gangs` bound what leaves at once, `bundles` shares intents, `surge` finds workloads that may have one replica more
+//! where a budget keeps the node, `second_choice` collects what a preferred pool could take over, `verdicts` keeps one
+//! reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered` deletes
+//! instances that never became nodes.
 
 pub mod budgets;
 pub mod bundles;

@@ -116,10 +116,7 @@ impl Destinations {
             standby.lift(snapshot, place);
             snapshot.place(pod, place);
         }
-        standby.put_back(snapshot, &self.order, |snapshot, pod, node| {
-            let class = snapshot.class_of(pod);
-            looks_and_fits(snapshot, class, node)
-        })
+        standby.put_back(snapshot, &self.order)
     }
 
     /// The emptiest node that takes one more pod of `class`, as if there were no standby pods; the first of several.
@@ -170,7 +167,7 @@ impl Destinations {
 }
 
 /// True if there is work left to look at a node, and it takes one more pod of `class`.
-fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> bool {
+pub(super) fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> bool {
     !snapshot.is_spent() && snapshot.fits(class, node)
 }
 

@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nodes::scale_down::relocation::looks_and_fits;
 use crate::resources::Resources;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Snapshot};
 
@@ -70,16 +71,12 @@ impl Standby {
     ///
     /// # Errors
     /// The first that has none.
-    pub(super) fn put_back(
-        mut self,
-        snapshot: &mut Snapshot<'_>,
-        order: &[NodeIx],
-        takes: impl Fn(&mut Snapshot<'_>, PodRef, NodeIx) -> bool,
-    ) -> Result<(), PodRef> {
+    pub(super) fn put_back(mut self, snapshot: &mut Snapshot<'_>, order: &[NodeIx]) -> Result<(), PodRef> {
         self.lifted.sort_unstable();
         for (pod, home) in self.lifted {
+            let class = snapshot.class_of(pod);
             let mut places = home.into_iter().chain(order.iter().copied());
-            let place = places.find(|node| takes(snapshot, pod, *node)).ok_or(pod)?;
+            let place = places.find(|node| looks_and_fits(snapshot, class, *node)).ok_or(pod)?;
             snapshot.place(pod, place);
         }
         Ok(())
