@@ -218,14 +218,14 @@ impl NodeLoop {
         if !self.leads().await {
             self.ports.health.inspection.answer(|| None);
             self.ports.health.scale_ins.send_away();
-            self.ports.health.surges.want(None);
+            self.ports.health.surges.wanted.set(None);
             self.show(false, None, &[]);
             return PLAN_INTERVAL_MAX;
         }
         let now = self.ports.host.now();
         self.follow_clock(now);
         self.ports.health.scale_ins.answer(&mut self.world, now);
-        self.world.set_surge_workloads(self.ports.health.surges.workloads());
+        self.world.set_surge_workloads(self.ports.health.surges.workloads.get());
         self.look_for_missing().await;
         self.ask_providers(now).await;
         let news = !self.outcomes.is_empty();
@@ -248,7 +248,7 @@ impl NodeLoop {
         self.consult(&plan);
         let at_rest = plan.steps.is_empty() && self.in_flight.is_empty() && self.history == plan.next_history;
         self.history = plan.next_history.clone();
-        self.ports.health.surges.want(Some(surges_wanted(&self.history)));
+        self.ports.health.surges.wanted.set(Some(surges_wanted(&self.history)));
         self.trace((began_at, planned_at));
         self.ports.metrics.pools(&statuses);
         self.show(true, Some(&statuses), &plan.reasons.pods);
@@ -297,7 +297,7 @@ impl NodeLoop {
             Some(reply) = self.consulting.replies.recv() => { self.note_reply(reply); false }
             () = feed.notified() => true,
             () = health.inspection.asked() => false,
-            () = health.surges.workloads_changed() => false,
+            () = health.surges.workloads.changed() => false,
             () = health.scale_ins.asked() => {
                 // Workloads that one `kubectl apply` shrinks ask one after the other, and are answered together.
                 self.ports.host.sleep(GATHERING).await;

@@ -224,7 +224,7 @@ impl WorkloadLoop {
             self.note(finished);
         }
         if !self.leads() {
-            self.health.surges.report(None);
+            self.health.surges.workloads.set(None);
             return TURN_MAX;
         }
         self.look_around();
@@ -242,7 +242,7 @@ impl WorkloadLoop {
             _ = self.leadership.changed() => false,
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = dependencies.feed.workloads_edited() => true,
-            () = dependencies.health.surges.wanted_changed() => false,
+            () = dependencies.health.surges.wanted.changed() => false,
             () = dependencies.host.sleep(pause) => false,
         };
         if edited {

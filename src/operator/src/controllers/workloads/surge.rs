@@ -47,8 +47,8 @@ impl WorkloadLoop {
     /// are gone are noted. Then the workloads that may have one are reported to the node loop.
     pub(super) fn meet_surges(&mut self) {
         let surges = &self.health.surges;
-        let Some(wanted) = surges.wanted().filter(|_| self.resolved_with) else {
-            return surges.report(None);
+        let Some(wanted) = surges.wanted.get().filter(|_| self.resolved_with) else {
+            return surges.workloads.set(None);
         };
         let now = self.dependencies.host.monotonic();
         let policies: BTreeSet<ObjectKey> = wanted.iter().map(|surge| surge.policy.clone()).collect();
@@ -88,7 +88,7 @@ impl WorkloadLoop {
         let all = self.resolved.workloads.iter().filter(|(_, workload)| workload.surge);
         let looked_at = all.clone().all(|(key, _)| self.surge_reports.contains_key(key));
         let reports = all.filter_map(|(key, _)| self.surge_reports.get(key)?.clone());
-        self.health.surges.report(looked_at.then(|| reports.collect()));
+        self.health.surges.workloads.set(looked_at.then(|| reports.collect()));
     }
 
     fn allows_surge(&self, key: &ObjectKey) -> bool {
