@@ -15,6 +15,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::buffer::{
     BufferSource, CapacityBuffer, DEFAULT_STRATEGY, OWN_STRATEGY, Quota, QuotaScope, Template,
 };
+use headroom_core::world::node::Readiness;
 use headroom_core::world::record::WorldRecord;
 use headroom_core::world::workload::PrioritySource;
 use headroom_core::world::{Delta, World};
@@ -196,6 +197,21 @@ fn pods_that_the_scheduler_would_put_into_the_room_of_a_buffer_keep_their_node()
     );
     let moved = with_chunk("6");
     assert_eq!(removed(&moved), ["n1"], "n3 has room for the chunk and both pods: {:?}", moved.reasons.nodes);
+}
+
+#[test]
+fn a_node_on_its_way_for_a_buffer_counts_as_empty_by_the_time_that_pods_move() {
+    let history = unneeded(&["n1"]);
+    let pods = || [replica("one").on("n1")].into_iter().chain([replica("two").on("n2")]);
+    let with_chunk = |cpu| {
+        let new = member("n3").age(5).with(|node| node.ready = Readiness::NotReady);
+        let nodes = cluster([member("n1"), member("n2"), new], pods());
+        plan(&with(nodes, replica("x").cpu(cpu), [buffer("b", 1)]), &history, &settings(), NOW)
+    };
+    let kept = with_chunk("3800m");
+    assert!(removed(&kept).is_empty(), "{:?}", kept.reasons.nodes);
+    assert_eq!(kept.reasons.nodes[0].reason, Reason::HoldsBuffer);
+    assert_eq!(removed(&with_chunk("3")), ["n1"], "n3 will have room for both");
 }
 
 #[test]

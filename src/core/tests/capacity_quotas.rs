@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::config::{Config, Mode};
-use headroom_core::history::History;
+use headroom_core::history::{History, LearnedTemplate};
 use headroom_core::labels::Labels;
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::reason::Reason;
@@ -176,6 +176,37 @@ fn the_cost_an_hour_is_bounded_by_declared_prices() {
     assert_eq!(bought(&refused), 0);
     let refusal = &refused.next_history.pools["a"].refusals[0];
     assert!(refusal.message.contains("declares no price.perHour"), "{}", refusal.message);
+}
+
+#[test]
+fn until_a_cloud_with_nodes_is_read_quotas_that_count_them_leave_no_room() {
+    let of = |name: &'static str| pool(name).with(|pool| pool.price_per_hour_micro = Some(2_000_000));
+    let config = config([of("a"), of("b")]);
+    let waiting = || pod("p").cpu("3900m").memory("1Gi").times(9);
+    let limited = |limits: &[(&str, i64)]| {
+        let groups = world().group("a", "a-1", "z1", 0).pods(waiting());
+        groups.delta(applied(quota("all", &[], limits))).build()
+    };
+    let mut history = History::default();
+    // Nothing is known of pool b, and it had no node: it counts for nothing.
+    let never = plan(&limited(&[("nodes", 5)]), &history, &config, NOW);
+    assert_eq!(bought(&never), 5);
+    let learned = LearnedTemplate::default();
+    history.pools.entry("b".into()).or_default().learned.insert("b-1".into(), learned);
+    for limits in [("nodes", 5), ("cpu", 40_000), (PRICE, 10_000_000)] {
+        let unread = plan(&limited(&[limits]), &history, &config, NOW);
+        assert_eq!(bought(&unread), 0, "{limits:?}");
+        let refusals = || unread.next_history.pools.values().flat_map(|memory| &memory.refusals);
+        let refusal = refusals().find(|refusal| refusal.reason == Reason::CapacityQuotaReached);
+        let message = refusal.map(|refusal| refusal.message.to_string()).unwrap_or_default();
+        let end = "what the cloud of nodepool/b has is not known before it is read";
+        assert!(message.ends_with(end), "{message}");
+    }
+    // A quota of what nobody has bounds nothing, whatever is not known.
+    assert_eq!(bought(&plan(&limited(&[(GPU, 1)]), &history, &config, NOW)), 9);
+    let read = world().group("a", "a-1", "z1", 0).group("b", "b-1", "z2", 0).pods(waiting());
+    let read = read.delta(applied(quota("all", &[], &[("nodes", 5)]))).build();
+    assert_eq!(bought(&plan(&read, &history, &config, NOW)), 5);
 }
 
 #[test]

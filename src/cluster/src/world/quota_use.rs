@@ -7,7 +7,7 @@ use std::sync::Arc;
 use headroom_values::labels::Labels;
 use headroom_values::resources::Resources;
 
-use super::capacity_quota::{CapacityQuota, PRICE, format_amount};
+use super::capacity_quota::{CapacityQuota, NODES, PRICE, format_amount};
 use crate::scheduling::snapshot::TemplateNode;
 
 /// A pool and one of its groups.
@@ -21,6 +21,8 @@ pub struct QuotaUse<'w> {
     /// Amounts of registered nodes, by resource of the quota's limits.
     registered: BTreeMap<Arc<str>, i64>,
     groups: BTreeMap<GroupKey, NewNode>,
+    /// A pool with nodes that it counts, whose cloud has not been read yet.
+    unread: Option<Arc<str>>,
 }
 
 /// A registered node.
@@ -59,18 +61,33 @@ impl<'w> QuotaUse<'w> {
     /// The quota with nothing in use.
     #[must_use]
     pub fn new(quota: &'w CapacityQuota) -> Self {
-        Self { quota, registered: BTreeMap::new(), groups: BTreeMap::new() }
+        Self { quota, registered: BTreeMap::new(), groups: BTreeMap::new(), unread: None }
     }
 
     /// Notes a group, with what a new node of it is like and the declared price. What is not known may count, and a label
-    /// whose value is the cloud's choice may be what the selector asks for.
-    pub fn note_group(&mut self, key: GroupKey, template: Option<&TemplateNode>, price_micro: Option<i64>) {
+    /// whose value is not known, or is the cloud's choice, may be what the selector asks for.
+    pub fn note_group(
+        &mut self,
+        key: GroupKey,
+        template: Option<&TemplateNode>,
+        labels_known: bool,
+        price_micro: Option<i64>,
+    ) {
         let counts = |template: &TemplateNode| {
-            self.quota.counts(&template.node.labels, |label| template.open_labels.contains_key(label))
+            let unknown = |label: &str| !labels_known && template.node.labels.get(label).is_none();
+            let open = |label: &str| unknown(label) || template.open_labels.contains_key(label);
+            self.quota.counts(&template.node.labels, open)
         };
         if self.quota.fault.is_none() && template.is_none_or(counts) {
             let capacity = template.map(|template| template.node.capacity.clone());
             self.groups.insert(key, NewNode { capacity, price_micro });
+        }
+    }
+
+    /// Notes that the cloud of this group has not been read yet: which nodes it has, and which are on their way, is not known.
+    pub fn note_unread(&mut self, key: &GroupKey) {
+        if self.groups.contains_key(key) {
+            self.unread = Some(key.0.clone());
         }
     }
 
@@ -98,6 +115,16 @@ impl<'w> QuotaUse<'w> {
         })
     }
 
+    /// What is not known of the use of a resource, in words; nothing is bought before it is.
+    fn unknown(&self, resource: &str, coming: impl Fn(&GroupKey) -> u32) -> Option<String> {
+        if let Some(pool) = &self.unread {
+            return Some(format!("what the cloud of nodepool/{pool} has is not known before it is read"));
+        }
+        let shapeless = |(key, node): (&GroupKey, &NewNode)| node.capacity.is_none() && 0 < coming(key);
+        let unknown = !matches!(resource, NODES | PRICE) && self.groups.iter().any(shapeless);
+        unknown.then(|| "nodes are on their way of which it is not known what they have".to_owned())
+    }
+
     /// The number of nodes that the quota leaves to a group, and the limit that stops more, in words; `None` if it bounds
     /// the group by nothing. `coming` is as for [`Self::used`].
     pub fn room(&self, key: &GroupKey, coming: impl Fn(&GroupKey) -> u32) -> Option<(u32, String)> {
@@ -114,6 +141,9 @@ impl<'w> QuotaUse<'w> {
             let each = node.amount(resource);
             if each <= 0 {
                 return None;
+            }
+            if let Some(why) = self.unknown(resource, &coming) {
+                return Some((0, format!("capacityquota/{name} limits {resource}, and {why}")));
             }
             let used = self.used(resource, &coming);
             let words = |amount: i64| format_amount(resource, amount);

@@ -2,6 +2,7 @@
 //!
 //! In use is what registered nodes have, foreign and leaving ones too, what is on its way, and what this plan has bought.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::nodes::context::Context;
@@ -20,12 +21,13 @@ pub fn prepare(ctx: &mut Context<'_>) {
 
 fn in_use<'w>(ctx: &mut Context<'w>, quota: &'w CapacityQuota) -> QuotaUse<'w> {
     let mut found = QuotaUse::new(quota);
-    let pools = ctx.cluster.pools.iter();
-    let keys = pools.flat_map(|(pool, state)| state.groups.keys().map(|group| (pool.clone(), group.clone())));
-    for key in keys.collect::<Vec<GroupKey>>() {
+    for (key, is_read) in groups(ctx) {
         let template = ctx.template(&key.0, &key.1);
         let price = price(ctx, &key.0);
-        found.note_group(key, template.as_deref(), price);
+        found.note_group(key.clone(), template.as_deref(), knows_labels(ctx, &key), price);
+        if !is_read {
+            found.note_unread(&key);
+        }
     }
     for (id, node, _) in ctx.world.nodes() {
         let member = ctx.cluster.member(id);
@@ -38,6 +40,27 @@ fn in_use<'w>(ctx: &mut Context<'w>, quota: &'w CapacityQuota) -> QuotaUse<'w> {
         });
     }
     found
+}
+
+/// All groups, and whether the cloud of each has been read since the start. Before that those count that had nodes, or are asked
+/// for some.
+fn groups(ctx: &Context<'_>) -> BTreeMap<GroupKey, bool> {
+    let mut groups = BTreeMap::new();
+    for (pool, state) in &ctx.cluster.pools {
+        let is_read = state.provider.is_some();
+        let learned = ctx.history.pools.get(pool).filter(|_| !is_read).map(|memory| memory.learned.keys());
+        let names = state.groups.keys().chain(learned.into_iter().flatten());
+        groups.extend(names.map(|group| ((pool.clone(), group.clone()), is_read)));
+    }
+    groups
+}
+
+/// True if the labels of a new node are known: what was learned from earlier nodes holds amounts alone.
+fn knows_labels(ctx: &Context<'_>, (pool, group): &GroupKey) -> bool {
+    let Some(state) = ctx.cluster.pools.get(pool) else { return false };
+    let group = state.groups.get(group);
+    let described = group.and_then(|group| group.state).is_some_and(|state| state.template.is_some());
+    state.pool.template.is_some() || described || group.is_some_and(|group| 0 < group.ready)
 }
 
 fn price(ctx: &Context<'_>, pool: &str) -> Option<i64> {

@@ -1,6 +1,7 @@
 //! Ground-truth records, out of the operator's reach: every write of the operator is held against the invariants of
 //! `docs/development/invariants.md` with the cluster and the cloud as they truly are at that instant. It changes nothing.
 
+mod buffers;
 mod calls;
 mod cloud;
 mod cycles;
@@ -20,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use self::buffers::Buffers;
 pub use self::cloud::{CloudWrite, Wrote};
 pub use self::cycles::Cycles;
 pub use self::end::{End, Goal, examine};
@@ -118,6 +120,8 @@ pub struct Checker {
     closed: BTreeSet<(String, String)>,
     /// Time, by the true clock, since which a status has named each node as unneeded.
     unneeded: BTreeMap<String, Timestamp>,
+    /// Time at which the status of each pool was last written.
+    reported: BTreeMap<String, Timestamp>,
     /// Time at which the removal that named each node ended.
     let_go: BTreeMap<String, Timestamp>,
     /// Time at which too many nodes seemed to be leaving, and the removals that name them.
@@ -171,6 +175,8 @@ pub struct Checker {
     pub limits: Limits,
     /// CapacityQuotas.
     pub quotas: Quotas,
+    /// CapacityBuffers.
+    pub buffers: Buffers,
     /// Records of the workloads whose sizes are checked.
     pub workloads: Workloads,
 }
@@ -283,14 +289,14 @@ impl Checker {
             Ok(entries) => {
                 let matters = |entry: &&Entry| {
                     use Kind::{
-                        CapacityQuota, ClusterScalingPolicy, Deployment, HorizontalPodAutoscaler, Node,
-                        NodePool, ScalingPolicy,
+                        CapacityBuffer, CapacityQuota, ClusterScalingPolicy, Deployment,
+                        HorizontalPodAutoscaler, Node, NodePool, ScalingPolicy,
                     };
                     let scaled = entry.kind == Deployment
                         && (self.cycles.is_some() || self.workloads.checks(&entry.key));
                     let others =
                         matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
-                    scaled || others || matches!(entry.kind, CapacityQuota | Node | NodePool)
+                    scaled || others || matches!(entry.kind, CapacityBuffer | CapacityQuota | Node | NodePool)
                 };
                 entries.filter(matters).cloned().collect()
             }
@@ -314,6 +320,7 @@ impl Checker {
                     self.note_pool(entry);
                 }
                 Kind::CapacityQuota => self.note_quota(entry),
+                Kind::CapacityBuffer => self.note_buffer(entry),
                 Kind::ClusterScalingPolicy => self.note_settings(entry),
                 Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
                 Kind::Deployment => self.note_size(entry),
@@ -324,6 +331,7 @@ impl Checker {
                 _ => {}
             }
         }
+        self.note_rooms(store, now);
         if nodes_changed {
             let (all, unready) = truth::readiness(store);
             let unwell = UNREADY_FEW < unready && all < unready * 5;

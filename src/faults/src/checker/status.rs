@@ -41,7 +41,7 @@ impl Checker {
     ) {
         self.check_size(now, pool, before, after);
         self.check_backoffs(now, pool, before, after);
-        self.note_unneeded(now, before, after);
+        self.note_unneeded(now, pool, before, after);
         let (was, is) = (truth::intents(before), truth::intents(after));
         let opened: Vec<&Intent> =
             is.iter().filter(|one| was.iter().all(|other| other.id != one.id)).collect();
@@ -69,6 +69,7 @@ impl Checker {
         }
         self.note_refusals(store, now, pool, &was, after);
         self.check_quotas(store, now, pool, &opened);
+        self.check_buffers(now, &opened);
         if let Some(removal) = opened.iter().find(|intent| intent.removes()) {
             self.check_freshness(&format!("removal {} is begun", removal.id), now);
             self.check_removals(store, now, &opened);
@@ -96,10 +97,15 @@ impl Checker {
         }
     }
 
-    fn note_unneeded(&mut self, now: Timestamp, before: &Value, after: &Value) {
+    /// Statuses that are not stored delay what they report: a node counts as unneeded since the time that the status gives, but not
+    /// since before the last one of its pool.
+    fn note_unneeded(&mut self, now: Timestamp, pool: &str, before: &Value, after: &Value) {
         let (was, is) = (unneeded(before), unneeded(after));
-        for node in &is {
-            self.unneeded.entry(node.clone()).or_insert_with(|| self.awake.known_since(now));
+        let last_report = self.reported.insert(pool.to_owned(), now).unwrap_or(now);
+        let known = self.awake.known_since(now);
+        for (node, since) in unneeded_rows(after) {
+            let since = since.map_or(known, |since| since.max(last_report).min(known));
+            self.unneeded.entry(node).or_insert(since);
         }
         // Nodes that leave the list because their removal begins are checked below.
         let leaving: BTreeSet<String> = truth::intents(after)
@@ -227,7 +233,8 @@ impl Checker {
             known && intent.removes() && !intent.forces() && !truth::is_called_back(store, intent)
         };
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(still).collect();
-        let all: BTreeSet<&(String, String)> = open.iter().flat_map(|intent| &intent.instances).collect();
+        let mut all: BTreeSet<&(String, String)> = open.iter().flat_map(|intent| &intent.instances).collect();
+        all.retain(|(node, _)| truth::is_there(store, node));
         if REMOVALS_MAX < all.len() {
             self.violated(since, "I7", format!("{} nodes are leaving", all.len()));
         }
@@ -235,7 +242,7 @@ impl Checker {
 
     /// I7: no more removals at once than the limits say, and none while a fifth is unready.
     ///
-    /// A drain is a node that pods still have to leave. One plan may end a drain in one pool and begin the next in another;
+    /// A node that is gone leaves no more, whatever is still stored of its removal. A drain is a node that pods still have to leave. One plan may end a drain in one pool and begin the next in another;
     /// their journals are two writes, and between them the ended one is still stored as draining.
     fn check_removals(&mut self, store: &Store, now: Timestamp, opened: &[&Intent]) {
         let voluntary = |intent: &Intent| intent.removes() && !intent.forces();
@@ -246,7 +253,8 @@ impl Checker {
         let counts = |intent: &Intent| voluntary(intent) && !truth::is_called_back(store, intent);
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(counts).collect();
         let victims = |filter: &dyn Fn(&&Intent) -> bool| -> BTreeSet<&(String, String)> {
-            open.iter().filter(filter).flat_map(|intent| &intent.instances).collect()
+            let named = open.iter().filter(filter).flat_map(|intent| &intent.instances);
+            named.filter(|(node, _)| truth::is_there(store, node)).collect()
         };
         let all = victims(&|_| true).len();
         let drained = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
@@ -268,9 +276,17 @@ impl Checker {
 
 /// The nodes that a status names as unneeded.
 pub(super) fn unneeded(pool: &Value) -> BTreeSet<String> {
+    unneeded_rows(pool).map(|(node, _)| node).collect()
+}
+
+/// The same with the time since which each is unneeded by that status.
+fn unneeded_rows(pool: &Value) -> impl Iterator<Item = (String, Option<Timestamp>)> {
     let list = at(pool, &["status", "unneeded"]).and_then(Value::as_array);
-    let nodes = list.into_iter().flatten().filter_map(|one| at(one, &["nodes"])?.as_array());
-    nodes.flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    list.into_iter().flatten().flat_map(|one| {
+        let since = timestamp(one, &["since"]);
+        let nodes = at(one, &["nodes"]).and_then(Value::as_array).into_iter().flatten();
+        nodes.filter_map(Value::as_str).map(move |node| (node.to_owned(), since))
+    })
 }
 
 /// Ends of backoffs by what they hold back.

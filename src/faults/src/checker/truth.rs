@@ -116,6 +116,11 @@ pub(super) fn readiness(store: &Store) -> (usize, usize) {
     })
 }
 
+/// True if there is a node of this name.
+pub(super) fn is_there(store: &Store, node: &str) -> bool {
+    store.find(Kind::Node, &ObjectKey::new("", node)).is_some()
+}
+
 /// True if a node has been ready for longer than anybody may believe otherwise.
 pub(super) fn long_ready(store: &Store, node: &str, now: Timestamp) -> bool {
     let ready = store.find(Kind::Node, &ObjectKey::new("", node)).and_then(|node| {

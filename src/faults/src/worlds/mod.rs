@@ -4,6 +4,7 @@
 //! Every kind of fault is on or off per seed, and its rate is drawn too: combinations that a fixed mix would never show
 //! come up by themselves. Each run ends with a long time without faults, in which the system must reach its goal and stay.
 
+mod buffers;
 mod capacity;
 mod fault_plan;
 mod handover;
@@ -145,6 +146,7 @@ fn play(
         checker.alternatives.clone_from(&world.alternatives);
         checker.workloads = Workloads::of(&world.scaled, world.runs_hpas);
         checker.quotas.checked = seed_options.theme == Some(Theme::Capacity);
+        checker.buffers.checked = seed_options.theme == Some(Theme::Buffers);
         checker.limits.budgets.clone_from(&world.removal_limits);
         checker.limits.lists_are_old = 0 < fault_plan.requests.old_list;
         checker.workloads.others.clone_from(&world.hpas_run_by_others);
@@ -176,6 +178,7 @@ fn play(
             (end, wrong) = scene.cluster.store().with(|store| examine(store, &cloud, &world.goal, scene.now));
             wrong.extend(scene.cluster.store().with(|store| checker.lock().wrong_sizes(store, scene.now)));
             wrong.extend(scene.cluster.store().with(|store| checker.lock().idle_quotas(store, scene.now)));
+            wrong.extend(scene.cluster.store().with(|store| checker.lock().missing_room(store, scene.now)));
             checker.lock().rate(wrong.is_empty(), world.stay, scene.now);
         }
         if let Some(until) = &seed_options.until {

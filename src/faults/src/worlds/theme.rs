@@ -41,6 +41,8 @@ pub enum Theme {
     Forgery,
     /// Pools compete for what CapacityQuotas leave them, and people change the quotas
     Capacity,
+    /// CapacityBuffers reserve nodes beside a load that rises and falls, and people change the buffers
+    Buffers,
 }
 
 impl Theme {
@@ -57,6 +59,7 @@ impl Theme {
             Theme::Pools => "pools",
             Theme::Forgery => "forgery",
             Theme::Capacity => "capacity",
+            Theme::Buffers => "buffers",
         }
     }
 }
@@ -83,6 +86,7 @@ impl World {
             Theme::Pools => world.pools_come_and_go(&mut random),
             Theme::Forgery => world.one_pool(&mut random, "2m", 400..500),
             Theme::Capacity => world.limited_capacity(&mut random),
+            Theme::Buffers => world.reserved_room(&mut random),
         }
         world
     }
@@ -154,7 +158,12 @@ impl FaultPlan {
             Theme::Forgery => fault_plan.forgeries(seed),
             // No real API server answers with an older list of pools, and without it nobody knows what other pools ask for.
             Theme::Capacity => fault_plan.requests.old_list = 0,
-            Theme::Choice | Theme::Load | Theme::Handover | Theme::Refused | Theme::Pools => {}
+            Theme::Buffers
+            | Theme::Choice
+            | Theme::Load
+            | Theme::Handover
+            | Theme::Refused
+            | Theme::Pools => {}
         }
         fault_plan
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::history::PoolHistory;
+use headroom_core::history::{Action, PoolHistory};
 use headroom_core::plan::{Outcome, Step};
 use headroom_core::time::UnixTime;
 use headroom_core::world::IntentId;
@@ -357,6 +357,13 @@ pub fn journal_of(step: &Step) -> Option<&Arc<str>> {
 #[must_use]
 pub fn journal_differs(in_hand: &PoolHistory, stored: &PoolHistory) -> bool {
     in_hand.intents.iter().any(|intent| stored.intent(&intent.id) != Some(intent))
+}
+
+/// True if `one` has an open increase that `other` has not.
+#[must_use]
+pub fn has_other_increase(one: &PoolHistory, other: &PoolHistory) -> bool {
+    let mut increases = one.intents.iter().filter(|intent| matches!(intent.action, Action::Increase(_)));
+    increases.any(|intent| other.intent(&intent.id).is_none())
 }
 
 #[cfg(test)]

@@ -119,12 +119,13 @@ impl Destinations {
         standby.put_back(snapshot, &self.order)
     }
 
-    /// The emptiest node that takes one more pod of `class`, as if there were no standby pods; the first of several.
+    /// The emptiest node that takes one more pod of `class`, as if there were no standby pods, also of those that are on their
+    /// way with standby pods; the first of several.
     fn emptiest(&self, snapshot: &mut Snapshot<'_>, class: ClassIx, standby: &Standby) -> Option<NodeIx> {
         // The scan itself is cheap beside a check, but not for nothing.
         snapshot.work_units += u64::try_from(self.order.len()).unwrap_or(u64::MAX) / 8;
         let mut best: Option<(i64, NodeIx)> = None;
-        for ix in &self.order {
+        for ix in self.order.iter().chain(&standby.coming) {
             let kept_free = standby.requests(*ix);
             let free = free_permille(snapshot, *ix, kept_free);
             if best.is_some_and(|(most, _)| free <= most) {

@@ -2,9 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nodes::scale_down::candidates::takes_pods;
 use crate::nodes::scale_down::relocation::looks_and_fits;
 use crate::resources::Resources;
-use crate::scheduling::snapshot::{NodeIx, PodRef, Snapshot};
+use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 
 /// Standby pods of a snapshot by node, and those that have been lifted from their nodes.
 ///
@@ -13,6 +14,8 @@ use crate::scheduling::snapshot::{NodeIx, PodRef, Snapshot};
 #[derive(Default)]
 pub struct Standby {
     on: FxHashMap<NodeIx, (Vec<PodRef>, Resources)>,
+    /// Those of the nodes that take no pods yet. By the time that pods move they may be ready, and the emptiest of all.
+    pub(super) coming: Vec<NodeIx>,
     /// Each with the node that it was on, unless that node goes.
     lifted: Vec<(PodRef, Option<NodeIx>)>,
 }
@@ -35,6 +38,9 @@ impl Standby {
             let mut requests = Resources::default();
             pods.iter().for_each(|pod| requests.add(&snapshot.class(snapshot.class_of(*pod)).requests));
             standby.on.insert(ix, (pods, requests));
+            if snapshot.node(ix).presence() == Presence::Present && !takes_pods(ix, snapshot) {
+                standby.coming.push(ix);
+            }
         }
         standby
     }

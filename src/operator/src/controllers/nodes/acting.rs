@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures::future::join_all;
+use headroom_core::history::PoolHistory;
 use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 use tracing::{debug, info};
 
 use super::{Finished, NodeLoop, Statuses};
-use crate::controllers::memory::{Beginning, StepKey, journal_differs, journal_of};
+use crate::controllers::memory::{Beginning, StepKey, has_other_increase, journal_differs, journal_of};
 use crate::controllers::nodes::reporting::write_events;
 use crate::controllers::{facts, turns};
 use crate::options::STEPS_MAX;
@@ -22,17 +23,43 @@ use headroom_provider::CloudSettings;
 impl NodeLoop {
     /// Writes the journal of each pool that is about to act, before it acts (design rule 3).
     ///
+    /// Where nodes are bought, an increase that has ended is stored first: limits that several pools share may have given what it
+    /// leaves to another pool, and whoever reads one status without the other would carry out both.
+    ///
     /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
     pub(super) async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
-        let acting: BTreeSet<&Arc<str>> = plan.steps.iter().filter_map(journal_of).collect();
+        let acting: BTreeSet<Arc<str>> = plan.steps.iter().filter_map(journal_of).cloned().collect();
+        let differs = |pool: &Arc<str>, differ: fn(&PoolHistory, &PoolHistory) -> bool| {
+            let (next, stored) = (plan.next_history.pools.get(pool), self.stored.get(pool));
+            next.zip(stored).is_some_and(|(next, stored)| differ(next, &stored.history))
+        };
+        let begins = |pool: &&Arc<str>| differs(pool, has_other_increase);
+        let ends = |pool: &&Arc<str>| differs(pool, |next, stored| has_other_increase(stored, next));
+        let buying: BTreeSet<Arc<str>> = acting.iter().filter(begins).cloned().collect();
+        if buying.is_empty() {
+            return self.store(&acting, plan, statuses).await;
+        }
+        let ended: BTreeSet<Arc<str>> = self.stored.keys().filter(ends).cloned().collect();
+        let all_stored = self.store(&ended, plan, statuses).await.len() == ended.len();
+        let next = if all_stored { acting } else { acting.difference(&buying).cloned().collect() };
+        self.store(&next, plan, statuses).await
+    }
+
+    /// Writes the statuses of these pools whose intents are stored otherwise. Returns those that are stored as they are now.
+    async fn store(
+        &mut self,
+        pools: &BTreeSet<Arc<str>>,
+        plan: &Plan,
+        statuses: &Statuses,
+    ) -> BTreeSet<Arc<str>> {
         let (mut journalled, mut writes) = (BTreeSet::new(), Vec::new());
-        for pool in acting {
+        for pool in pools {
             let next = plan.next_history.pools.get(pool);
             let (Some(stored), Some(next), Some(status)) = (self.stored.get(pool), next, statuses.get(pool))
             else {
                 continue;
             };
-            if journal_differs(next, &stored.history) {
+            if journal_differs(next, &stored.history) || has_other_increase(&stored.history, next) {
                 writes.push((pool.clone(), stored.resource_version.clone(), status.clone()));
             } else {
                 journalled.insert(pool.clone());
