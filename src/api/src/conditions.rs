@@ -49,6 +49,8 @@ pub mod types {
     pub const FALLBACK_ACTIVE: &str = "FallbackActive";
     /// Somebody else keeps changing the size back; present while true.
     pub const REPLICAS_CONTESTED: &str = "ReplicasContested";
+    /// The operator has set the workload to 0 replicas, and no metric is active; present while true.
+    pub const SCALED_TO_ZERO: &str = "ScaledToZero";
     /// The operator runs the HPA of the policy, and not the controller-manager; only where the target is one.
     pub const HPA_OWNED: &str = "HPAOwned";
 
@@ -73,6 +75,7 @@ pub mod types {
         METRICS_AVAILABLE,
         FALLBACK_ACTIVE,
         REPLICAS_CONTESTED,
+        SCALED_TO_ZERO,
         HPA_OWNED,
     ];
 }
@@ -93,6 +96,8 @@ pub mod reasons {
     pub const METRICS_UNUSABLE: &str = "MetricsUnusable";
     /// ReplicasContested is true.
     pub const REPLICAS_RESET: &str = "ReplicasReset";
+    /// ScaledToZero is true.
+    pub const NO_METRIC_ACTIVE: &str = "NoMetricActive";
     /// HPAOwned is true: hpaOwnership is Replace.
     pub const REPLACED: &str = "Replaced";
     /// HPAOwned is false: hpaOwnership is Observe.
@@ -119,6 +124,7 @@ pub mod reasons {
         METRICS_READ,
         METRICS_UNUSABLE,
         REPLICAS_RESET,
+        NO_METRIC_ACTIVE,
         REPLACED,
         OBSERVED,
         ANOTHER_WRITER,

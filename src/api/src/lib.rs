@@ -47,7 +47,7 @@ pub use scaling_policy::{
 };
 pub use scaling_policy_status::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
-    ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus,
+    ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus, ZeroStatus,
 };
 pub use stored::{
     MANAGED_BY, PolicyObject, Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,

@@ -31,10 +31,18 @@ pub enum MetricType {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus)")
     .message("metrics[] must have exactly the member that its type names: set that one and remove the others").field_path(".type"))]
+#[x_kube(validation = Rule::new("!has(self.activation) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus'")
+    .message("activation needs a metric that does not come from the pods (Object, External or Prometheus): remove it from this one").field_path(".activation"))]
 pub struct MetricSpec {
     /// Kind of the metric. Required.
     #[serde(rename = "type")]
     pub type_: MetricType,
+
+    /// Value of the metric as a whole, not divided by the pods, above which it is active: with `minReplicas: 0` a workload leaves 0 as
+    /// soon as one of its metrics is active, and goes to 0 once none has been for `timing.toZeroAfter`. Only for the types Object,
+    /// External and Prometheus; not below 0. Default: `0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Quantity>,
 
     /// For type Resource. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]

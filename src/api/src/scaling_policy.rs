@@ -102,6 +102,8 @@ pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
     .message("disruption.surge Allow needs a target of kind Deployment: other workloads keep what an extra pod leaves; remove spec.disruption.surge").field_path(".disruption"))]
 #[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus'))")
     .message("minReplicas 0 needs a metric that does not come from the pods (Object, External or Prometheus): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
+#[x_kube(validation = Rule::new("self.target.type != 'HPA' || !has(self.timing) || !has(self.timing.toZeroAfter)")
+    .message("timing.toZeroAfter is for policies with metrics of their own: remove it, or use a target of type Scale").field_path(".timing"))]
 pub struct ScalingPolicySpec {
     /// Mode in which the operator handles this workload. `Apply`: decide and act. `Preview`: decide and report, change nothing.
     /// `Suspend`: neither decide nor change anything. Default: `Apply`.
@@ -112,7 +114,8 @@ pub struct ScalingPolicySpec {
     /// Workload that is scaled. Required.
     pub target: Target,
 
-    /// Fewest replicas; 0 needs a metric that does not come from the pods. Default: 1. Range: 0 to 1000000.
+    /// Fewest replicas. 0 needs a metric that does not come from the pods; the workload then goes to 0 once no such metric has been
+    /// active for `timing.toZeroAfter`, and comes back when one is. Default: 1. Range: 0 to 1000000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = MAX_REPLICAS))]
     pub min_replicas: Option<i32>,
@@ -276,7 +279,7 @@ pub struct Fallback {
     pub direction: Option<FallbackDirection>,
 }
 
-/// Times of one workload. Each one that is not set is that of `spec.workloads` of the ClusterScalingPolicy.
+/// Times of one workload. Each one that is not set is that of `spec.workloads` of the ClusterScalingPolicy, where that has it.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {
@@ -294,6 +297,11 @@ pub struct Timing {
     /// cluster. At most `1h`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_readiness_delay: Option<Duration>,
+
+    /// Time for which no metric must have been active before the last replica goes; rates and windows of `behavior` hold besides.
+    /// Only with `minReplicas: 0`, and only for a target of type Scale. Default: `5m`. At most `168h`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to_zero_after: Option<Duration>,
 }
 
 /// Direction in which a fallback may move a workload.

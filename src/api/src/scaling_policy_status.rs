@@ -18,7 +18,7 @@ pub struct ScalingPolicyStatus {
 
     /// Ready: the spec is accepted and the loop runs. Stalled: only an edit can help. AbleToScale, ScalingActive and
     /// ScalingLimited: as on a HorizontalPodAutoscaler. MetricsAvailable: whether every metric can be read. Present
-    /// while they hold: FallbackActive, ReplicasContested.
+    /// while they hold: FallbackActive, ReplicasContested, ScaledToZero.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
@@ -80,6 +80,10 @@ pub struct ScalingPolicyStatus {
     #[schemars(range(min = 1))]
     pub surged_from: Option<i32>,
 
+    /// The way to 0 replicas and the time there, of a policy with `minReplicas: 0`. Memory.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero: Option<ZeroStatus>,
+
     /// Somebody else who has been changing the size back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub contest: Option<ContestStatus>,
@@ -88,6 +92,20 @@ pub struct ScalingPolicyStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 20))]
     pub decisions: Vec<ScalingDecision>,
+}
+
+/// The way to 0 replicas and the time there.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZeroStatus {
+    /// Time since which no metric has been active, without a break, while there are replicas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Time>,
+
+    /// Time at which the operator set the workload to 0; written before that, and gone once it has replicas. A workload at 0
+    /// without it was set to 0 by somebody else and stays there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scaled_at: Option<Time>,
 }
 
 /// The bounds that hold now.
@@ -153,6 +171,10 @@ pub struct MetricProposal {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub replicas: Option<i32>,
 
+    /// True if it is above its activation, where the policy has `minReplicas: 0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<bool>,
+
     /// Reason why it proposes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
@@ -162,7 +184,7 @@ pub struct MetricProposal {
 /// One step of a recommendation.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RecommendationStep {
-    /// Step: `Metrics`, `Stabilization`, `Policies`, `Bounds`, `Fallback` or `Schedule`.
+    /// Step: `Metrics`, `Stabilization`, `Policies`, `Bounds`, `Fallback`, `Schedule` or `Zero`.
     #[schemars(length(max = 64))]
     pub step: String,
 

@@ -35,8 +35,8 @@ pub use provider::{
     ValidatedAws, ValidatedAwsGroup, ValidatedFailure, ValidatedKwok, ValidatedProvider, ValidatedTemplate,
 };
 pub use scaling::{
-    ValidatedFallback, ValidatedReplicaSchedule, ValidatedScaling, ValidatedTarget, ValidatedTiming,
-    validate_scaling,
+    TO_ZERO_AFTER, ValidatedFallback, ValidatedReplicaSchedule, ValidatedScaling, ValidatedTarget,
+    ValidatedTiming, validate_scaling,
 };
 pub use workloads::ValidatedWorkloads;
 

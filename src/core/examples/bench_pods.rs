@@ -78,6 +78,7 @@ fn run(workload: &mut Workload, options: &Options, now: Moment) -> bool {
         spec: &workload.spec,
         schedules: &[],
         fallback: None,
+        zero: None,
         namespace: "prod",
         status: &workload.status,
         memory: &workload.memory,

@@ -74,6 +74,7 @@ mod unknown_shapes;
 mod volumes;
 mod whole_groups;
 mod world;
+mod zero_replicas;
 
 #[test]
 fn every_file_of_this_folder_is_in_this_program() {

@@ -18,6 +18,7 @@ use headroom_core::pods::spec::{
     ScaleTargetRef, ScalingPolicyRule, ScalingRules,
 };
 use headroom_core::pods::status::HpaStatus;
+use headroom_core::pods::zero::{ZeroOwner, ZeroRules};
 use headroom_core::pods::{after_write, decide, needs_metrics};
 use headroom_core::quantity::Quantity;
 use headroom_core::time::{Seconds, UnixTime};
@@ -53,6 +54,7 @@ pub(crate) struct Workload {
     pub memory: Memory,
     pub schedules: Vec<Schedule>,
     pub fallback: Option<Fallback>,
+    pub zero: Option<ZeroRules>,
 }
 
 impl Workload {
@@ -68,6 +70,7 @@ impl Workload {
             memory: Memory::default(),
             schedules: Vec::new(),
             fallback: None,
+            zero: None,
         }
     }
 
@@ -88,6 +91,7 @@ impl Workload {
             spec: &self.spec,
             schedules: &self.schedules,
             fallback: self.fallback.as_ref(),
+            zero: self.zero.as_ref(),
             namespace: "prod",
             status: &self.status,
             memory: &self.memory,
@@ -322,11 +326,15 @@ fn a_scheduled_floor_wakes_a_workload_that_may_be_at_zero_and_leaves_one_that_is
 fn metrics_are_asked_for_only_at_sizes_at_which_they_decide() {
     let bounds = Bounds { min: 2, max: 5, active: Vec::new(), next_change: None, clamped: None };
     let spec = |min| HpaSpec { min_replicas: Some(min), max_replicas: 5, ..HpaSpec::default() };
-    let asked = |min: i32, current: i32| needs_metrics(&spec(min), &bounds, current);
+    let reference = ZeroOwner::Reference;
+    let asked = |min: i32, current: i32| needs_metrics(&spec(min), &bounds, current, reference);
     assert_eq!([1, 2, 5, 6].map(|current| asked(2, current)), [false, true, true, false]);
     assert!(!asked(1, 0), "a size of 0 switches scaling off");
     let from_zero = Bounds { min: 0, ..bounds.clone() };
-    assert!(needs_metrics(&spec(0), &from_zero, 0), "unless 0 is allowed");
+    assert!(needs_metrics(&spec(0), &from_zero, 0, reference), "unless 0 is allowed");
+    assert!(needs_metrics(&spec(0), &from_zero, 0, ZeroOwner::Operator), "the operator has set it to 0");
+    assert!(!needs_metrics(&spec(0), &from_zero, 0, ZeroOwner::SomebodyElse), "it stays at 0");
+    assert!(!asked(0, 0), "below min of a schedule");
 }
 
 /// Half again as much load as is wanted, as each kind of metric reports it, taken so many seconds ago.

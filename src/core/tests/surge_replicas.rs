@@ -27,6 +27,7 @@ fn decide(workload: &Workload, second: i64, wish: SurgeWish, total: i64) -> Deci
         spec: &workload.spec,
         schedules: &workload.schedules,
         fallback: None,
+        zero: None,
         namespace: "prod",
         status: &workload.status,
         memory: &workload.memory,

@@ -5,6 +5,7 @@ use headroom_core::pods::decision::{Branch, FallbackStep, MetricStep, Steps};
 use headroom_core::pods::input::Unknown;
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::record::{Leave, ReplicaDecision};
+use headroom_core::pods::zero::ZeroStep;
 
 use super::case::{Opened, ProviderView};
 use super::evidence::PolicySeen;
@@ -68,6 +69,9 @@ pub fn steps(decision: &ReplicaDecision) -> Vec<ExplainedStep> {
     if steps.desired.is_some() {
         rows.push(row("bounds", steps.desired, bounded(steps)));
     }
+    if let Some(step) = steps.zero {
+        rows.push(row("zero", steps.desired, around_zero(step)));
+    }
     rows
 }
 
@@ -80,11 +84,34 @@ fn measured(metric: &MetricStep) -> String {
     let Some(value) = &metric.value else {
         let why =
             metric.unknown.as_ref().map_or_else(String::new, |unknown| format!(": {}", unclear(unknown)));
-        return format!("{name} is unknown{why}");
+        let is = if metric.unknown.is_some() { "is unknown" } else { "has no pods to measure" };
+        return format!("{name} {is}{why}");
     };
     let target = metric.target.as_ref().map_or_else(String::new, |target| format!(", target {target}"));
     let near = if metric.within_tolerance { ", within tolerance" } else { "" };
-    format!("{name} is {value}{target}{near}")
+    let active = match metric.active {
+        Some(true) => ", active",
+        Some(false) => ", not active",
+        None => "",
+    };
+    format!("{name} is {value}{target}{near}{active}")
+}
+
+/// A step on the way to zero or back, in words.
+fn around_zero(step: ZeroStep) -> String {
+    match step {
+        ZeroStep::Waiting { since, until } => format!(
+            "no metric is active since {}: the last replica may go from {} on",
+            since.second(),
+            until.second()
+        ),
+        ZeroStep::Idle { since } => format!("no metric is active since {}: it may go to 0", since.second()),
+        ZeroStep::AtZero { since } => {
+            format!("set to 0 by the operator at {}: it comes back once a metric is active", since.second())
+        }
+        ZeroStep::Activated => "a metric is active: it leaves 0".to_owned(),
+        ZeroStep::Paused => "set to 0 by somebody else: set it to 1, and the metrics decide again".to_owned(),
+    }
 }
 
 fn unclear(unknown: &Unknown) -> String {
@@ -102,6 +129,7 @@ fn way(steps: &Steps) -> Option<String> {
         (Branch::Metrics, _) => return None,
         (Branch::NoScale, _) => "its size could not be read".to_owned(),
         (Branch::Disabled, _) => "it has 0 replicas: scaling is switched off".to_owned(),
+        (Branch::Paused, _) => "it has 0 replicas, and somebody else has set them: it stays there".to_owned(),
         (Branch::AboveMax, _) => "it has more than the most".to_owned(),
         (Branch::BelowMin, _) => "it has fewer than the fewest".to_owned(),
         (Branch::Unknown, Some(FallbackStep::Waiting { since: from, until })) => {
@@ -140,6 +168,7 @@ fn why(decision: &ReplicaDecision) -> String {
     if steps.desired.is_some() {
         parts.push(bounded(steps));
     }
+    parts.extend(steps.zero.map(around_zero));
     let undone = match decision.leave {
         _ if decision.rescale.is_none() => None,
         Leave::Granted => None,

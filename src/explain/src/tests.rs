@@ -100,6 +100,7 @@ pub(super) fn pending() -> Case {
                 current: Some("90%".to_owned()),
                 target: Some("50%".to_owned()),
                 replicas: Some(2),
+                active: None,
                 failure: None,
             }],
             steps: vec![RecommendationStep {
@@ -843,6 +844,7 @@ fn scaled(leave: Leave) -> Case {
         spec: defaulted(&spec),
         schedules: Vec::new(),
         fallback: None,
+        zero: None,
         status: HpaStatus::default(),
         memory: Memory::default(),
         scale: Ok(Scale { spec_replicas: 2, status_replicas: 2, selector: "app=web".into() }),

@@ -2,6 +2,7 @@
 
 use headroom_core::labels::ObjectKey;
 use headroom_core::time::UnixTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::case::Opened;
 use super::chain;
@@ -156,6 +157,7 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
             explanation.next.push(format!("a schedule opens or closes {} ({at})", about(at, opened.now())));
         }
     }
+    around_zero(&mut explanation, opened, policy);
     if let Some(contest) = &status.contest {
         let until = UnixTime::from_jiff(contest.hold_until.0);
         explanation.next.push(format!(
@@ -193,6 +195,19 @@ pub fn explain_policy(opened: &Opened<'_>, key: &ObjectKey) -> Option<Explanatio
     Some(explanation.finished())
 }
 
+/// Adds where the workload is on the way to 0 replicas.
+fn around_zero(explanation: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen) {
+    let Some(zero) = &policy.status.zero else { return };
+    let mut fact = |name: &str, by: &str, time: Option<&Time>| {
+        if let Some(time) = time {
+            let at = UnixTime::from_jiff(time.0);
+            explanation.fact(name, format!("{by}{at} ({})", about(at, opened.now())));
+        }
+    };
+    fact("no metric active", "since ", zero.idle_since.as_ref());
+    fact("set to 0 by", "the operator, at ", zero.scaled_at.as_ref());
+}
+
 fn number(count: Option<i64>) -> String {
     count.map_or_else(|| "?".to_owned(), |count| count.to_string())
 }
@@ -218,7 +233,13 @@ fn steps(explanation: &mut Explanation, opened: &Opened<'_>, policy: &PolicySeen
         let why = match &metric.failure {
             Some(failure) => format!("{}: {failure}", metric.metric),
             None => {
-                format!("{}{}{}", metric.metric, part("now", &metric.current), part("target", &metric.target))
+                let active = match metric.active {
+                    Some(true) => ", active",
+                    Some(false) => ", not active",
+                    None => "",
+                };
+                let (now, target) = (part("now", &metric.current), part("target", &metric.target));
+                format!("{}{now}{target}{active}", metric.metric)
             }
         };
         let replicas = number(metric.replicas.map(i64::from));

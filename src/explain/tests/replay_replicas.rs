@@ -15,7 +15,7 @@ use headroom_core::pods::input::{
     ContainerRequests, ContainerUsage, Number, Options, PodPhase, PodRequests, PodSeen, PodUsage, PodValue,
     ReadyCondition, ResourceAmounts, Sample, Scale, Unknown,
 };
-use headroom_core::pods::memory::{Memory, Recommendation, ScaleEvent};
+use headroom_core::pods::memory::{Memory, Recommendation, ScaleEvent, ZeroMemory};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::record::{DecisionInput, Leave, Reading, ReplicaDecision, ReplicaRecord, Undecided};
 use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
@@ -25,6 +25,7 @@ use headroom_core::pods::spec::{
     ScaleTargetRef, ScalingPolicyRule, ScalingRules,
 };
 use headroom_core::pods::status::HpaStatus;
+use headroom_core::pods::zero::ZeroRules;
 use headroom_core::quantity::Quantity;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::testing::{NOW, config, world};
@@ -239,6 +240,10 @@ fn memory(draw: &mut Draw) -> Memory {
         down_events: (0..draw.below(3)).map(|_| event(draw)).collect(),
         unknown_since: draw.chance(40).then(|| draw.ago(600)),
         surged_from: draw.chance(20).then(|| 1 + draw.count(12)),
+        zero: draw.chance(50).then(|| ZeroMemory {
+            idle_since: draw.chance(50).then(|| draw.ago(600)),
+            scaled_at: draw.chance(50).then(|| draw.ago(600)),
+        }),
     }
 }
 
@@ -293,6 +298,9 @@ fn input(draw: &mut Draw, name: &str) -> DecisionInput {
         spec: defaulted(&spec),
         schedules: if draw.chance(30) { vec![schedule] } else { Vec::new() },
         fallback: draw.chance(60).then(|| Fallback { after: Seconds(draw.signed(300)), replicas }),
+        zero: draw
+            .chance(50)
+            .then(|| ZeroRules { after: Seconds(draw.signed(300)), activations: Vec::new() }),
         status: HpaStatus::default(),
         memory: memory(draw),
         scale: if draw.chance(95) { Ok(scale) } else { Err("deployments \"acme\" not found".to_owned()) },

@@ -50,6 +50,10 @@ pub fn after_write(decision: Decision, outcome: &WriteOutcome) -> Tick {
                 behavior::record(&mut tick.memory, decision.behavior.as_ref(), from, to, *at);
             }
             tick.memory.surged_from = decision.journal.surged_from;
+            tick.memory.zero = decision.journal.zero;
+            if let Some(zero) = tick.memory.zero.as_mut().filter(|_| 0 < to) {
+                zero.scaled_at = None;
+            }
         }
         WriteOutcome::Failed { message } => {
             tick.events.push(Event {

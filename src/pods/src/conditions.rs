@@ -24,6 +24,8 @@ pub const SCALE_UP_STABILIZED: &str = "ScaleUpStabilized";
 pub const SUCCEEDED_RESCALE: &str = "SucceededRescale";
 /// AbleToScale: the size could not be written.
 pub const FAILED_UPDATE_SCALE: &str = "FailedUpdateScale";
+/// ScalingActive: somebody else has set the size to 0, which pauses a policy with `minReplicas: 0`.
+pub const PAUSED_AT_ZERO: &str = "PausedAtZero";
 /// ScalingActive: at least one metric gave a proposal.
 pub const VALID_METRIC_FOUND: &str = "ValidMetricFound";
 /// ScalingActive: the size is 0, which switches scaling off.
@@ -56,6 +58,10 @@ pub const SCALE_DOWN_LIMIT: &str = "ScaleDownLimit";
 pub const TOO_MANY_REPLICAS: &str = "TooManyReplicas";
 /// ScalingLimited: minReplicas.
 pub const TOO_FEW_REPLICAS: &str = "TooFewReplicas";
+/// ScalingLimited: the last replica stays until no metric has been active for long enough.
+pub const TO_ZERO_AFTER: &str = "ToZeroAfter";
+/// Decision: a workload leaves 0, since a metric is active.
+pub const METRIC_ACTIVE: &str = "MetricActive";
 /// Event: the size was written, one replica more for a drain.
 pub const SURGE_FOR_DRAIN: &str = "SurgeForDrain";
 /// Event: the size was written, without the replica that a drain needed.

@@ -5,7 +5,7 @@ use crate::conditions::{self, ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED};
 use crate::decision::{Branch, Decision, ErrorLabel, Event, EventType, FallbackStep, Limit, Rescale, Steps};
 use crate::input::{Answer, Input, Scale, Unknown};
 use crate::memory::Memory;
-use crate::metric;
+use crate::metric::{self, Evaluated};
 use crate::numbers::Tolerance;
 use crate::replica_calculator::Surroundings;
 use crate::schedules::{Bounds, FallbackDirection, FallbackReplicas, bounds};
@@ -13,12 +13,13 @@ use crate::selector::Selector;
 use crate::spec::HpaSpec;
 use crate::stabilization::{self, Windows};
 use crate::status::{Condition, HpaStatus};
+use crate::zero::{self, Activity, ZeroOwner, ZeroRules, ZeroStep};
 
-/// True if the metrics play a part at this size: not while scaling is switched off by a size of 0, and not outside of the
+/// True if the metrics play a part at this size: not while a size of 0 is to stay, and not outside of the
 /// bounds. Where it is false no answers need to be asked for.
 #[must_use]
-pub fn needs_metrics(spec: &HpaSpec, bounds: &Bounds, current: i32) -> bool {
-    branch(spec, bounds, current) == Branch::Metrics
+pub fn needs_metrics(spec: &HpaSpec, bounds: &Bounds, current: i32, owner: ZeroOwner) -> bool {
+    branch(spec, bounds, current, owner) == Branch::Metrics
 }
 
 /// Decides on the size of one workload. Pure and total: if the size cannot be decided it stays as it is, with the
@@ -35,6 +36,7 @@ pub fn decide(input: &Input<'_>) -> Decision {
         events_after_status: Vec::new(),
         error: ErrorLabel::None,
         failed_early: false,
+        activity: Activity::NoMatter,
         steps: Steps {
             branch: Branch::NoScale,
             current: None,
@@ -48,16 +50,20 @@ pub fn decide(input: &Input<'_>) -> Decision {
             limited_by: None,
             fallback: None,
             surge: None,
+            zero: None,
         },
     };
     let rescale = tick.run();
     tick.decision(rescale)
 }
 
-fn branch(spec: &HpaSpec, bounds: &Bounds, current: i32) -> Branch {
+fn branch(spec: &HpaSpec, bounds: &Bounds, current: i32, owner: ZeroOwner) -> Branch {
+    let own_min = spec.min_replicas.unwrap_or(1);
     // A size of 0 switches scaling off, unless the user allows 0; a schedule's floor does not change what the user meant.
-    if current == 0 && spec.min_replicas.unwrap_or(1) != 0 {
+    if current == 0 && own_min != 0 && owner != ZeroOwner::Operator {
         Branch::Disabled
+    } else if current == 0 && owner == ZeroOwner::SomebodyElse {
+        Branch::Paused
     } else if current > bounds.max {
         Branch::AboveMax
     } else if current < bounds.min {
@@ -76,6 +82,7 @@ struct Deciding<'a> {
     events_after_status: Vec<Event>,
     error: ErrorLabel,
     failed_early: bool,
+    activity: Activity,
     steps: Steps,
 }
 
@@ -104,13 +111,19 @@ impl<'a> Deciding<'a> {
         let words = "the target's current scale was read".to_owned();
         self.condition(ABLE_TO_SCALE, true, conditions::SUCCEEDED_GET_SCALE, words);
         stabilization::begin(&mut self.memory, current, self.input.now);
-        self.steps.branch = branch(self.input.spec, &self.steps.bounds, current);
+        zero::observe(&mut self.memory, self.input.zero, self.input.spec, current);
+        let owner = ZeroOwner::of(self.input.zero, &self.memory);
+        self.steps.branch = branch(self.input.spec, &self.steps.bounds, current, owner);
         let (desired, reason) = match self.steps.branch {
             Branch::Disabled => {
                 let words = "scaling is switched off: the target has 0 replicas".to_owned();
                 self.condition(SCALING_ACTIVE, false, conditions::SCALING_DISABLED, words);
                 self.memory.unknown_since = None;
                 self.status.current_metrics = Vec::new();
+                (current, String::new())
+            }
+            Branch::Paused => {
+                self.pause();
                 (current, String::new())
             }
             Branch::AboveMax => {
@@ -134,6 +147,24 @@ impl<'a> Deciding<'a> {
         (desired != current).then_some(Rescale { from: current, to: desired, reason })
     }
 
+    /// Leaves a workload at 0 that somebody else has set to 0.
+    fn pause(&mut self) {
+        let target = &self.input.spec.scale_target_ref;
+        let words = format!(
+            "{} {} has 0 replicas, and this policy has not set them: it stays at 0; set them to 1, and the metrics decide again",
+            target.kind, target.name
+        );
+        self.condition(SCALING_ACTIVE, false, conditions::PAUSED_AT_ZERO, words);
+        self.steps.zero = Some(ZeroStep::Paused);
+        self.memory.unknown_since = None;
+        self.status.current_metrics = Vec::new();
+    }
+
+    /// The rules for 0 replicas, where the policy may go there.
+    fn zero_rules(&self) -> Option<&'a ZeroRules> {
+        self.input.zero.filter(|rules| zero::applies(Some(rules), self.input.spec))
+    }
+
     /// The scale; without it nothing but a condition and an event comes of the tick.
     fn scale(&mut self) -> Option<&'a Scale> {
         let api_version = &self.input.spec.scale_target_ref.api_version;
@@ -144,6 +175,9 @@ impl<'a> Deciding<'a> {
             Ok(scale) => return Some(scale),
             Err(message) => (ErrorLabel::Internal, message.to_owned()),
         };
+        if let Some(zero) = &mut self.memory.zero {
+            zero.idle_since = None;
+        }
         self.warn(conditions::FAILED_GET_SCALE, message.clone());
         let words = format!("the target's current scale could not be read: {message}");
         self.condition(ABLE_TO_SCALE, false, conditions::FAILED_GET_SCALE, words);
@@ -154,13 +188,17 @@ impl<'a> Deciding<'a> {
     /// The size that the metrics, or the fallback, ask for, and why; `None` if the size stays since too little is known.
     fn by_metrics(&mut self, scale: &Scale) -> Option<(i32, String)> {
         let current = scale.spec_replicas;
-        let (proposed, reason) = match self.combine(scale) {
+        let combined = self.combine(scale);
+        let idle = self.step_of_zero(current);
+        let (proposed, reason) = match combined {
             Combined::Proposed(best) => {
                 self.memory.unknown_since = None;
-                let proposed = best.max(0);
+                let least = i32::from(self.activity == Activity::Active);
+                let proposed = if idle { 0 } else { best.max(least) };
                 let by = self.steps.proposed_by.as_deref().unwrap_or_default();
                 let reason = match proposed.cmp(&current) {
                     std::cmp::Ordering::Greater => format!("{by} above target"),
+                    std::cmp::Ordering::Less if idle => "no metric is active".to_owned(),
                     std::cmp::Ordering::Less => "All metrics below target".to_owned(),
                     std::cmp::Ordering::Equal => String::new(),
                 };
@@ -177,6 +215,25 @@ impl<'a> Deciding<'a> {
         };
         self.steps.proposed = Some(proposed);
         Some((self.normalise(current, proposed), reason))
+    }
+
+    /// Notes where the workload is on the way to zero or back. True if no metric has been active for so long that nothing is
+    /// asked for any more.
+    fn step_of_zero(&mut self, current: i32) -> bool {
+        let Some(rules) = self.zero_rules() else { return false };
+        if current == 0 {
+            let since = self.memory.zero.and_then(|zero| zero.scaled_at).unwrap_or(self.input.now);
+            let active = self.activity == Activity::Active;
+            self.steps.zero = Some(if active { ZeroStep::Activated } else { ZeroStep::AtZero { since } });
+            return false;
+        }
+        let Some((since, until)) = zero::clock(&mut self.memory, rules, self.activity, self.input.now) else {
+            return false;
+        };
+        let idle = until <= self.input.now;
+        self.steps.zero =
+            Some(if idle { ZeroStep::Idle { since } } else { ZeroStep::Waiting { since, until } });
+        idle
     }
 
     /// Notes that the metrics give no size.
@@ -240,31 +297,67 @@ impl<'a> Deciding<'a> {
             status_replicas: scale.status_replicas,
         };
         let not_asked = Answer::Unknown(Unknown::Failed("the metric was not asked for".into()));
-        let mut best = 0;
-        let mut failures: Vec<(&'static str, String)> = Vec::new();
+        let without_pods = self.zero_rules().is_some() && scale.spec_replicas == 0;
+        let mut all = Vec::with_capacity(input.spec.metrics.len());
         for (index, spec) in input.spec.metrics.iter().enumerate() {
             let answer = input.answers.get(index).unwrap_or(&not_asked);
-            let evaluated = metric::evaluate(&around, spec, answer);
+            all.push(match without_pods && !zero::is_outside(spec) {
+                true => metric::without_pods(spec),
+                false => metric::evaluate(&around, spec, answer),
+            });
+        }
+        self.activity = self.activity_of(&mut all);
+        let (best, failures) = self.largest(all);
+        self.combined(scale, best, failures)
+    }
+
+    /// Finds the metrics that are active, where that matters, and what they say together.
+    fn activity_of(&self, all: &mut [Evaluated]) -> Activity {
+        let Some(rules) = self.zero_rules() else { return Activity::NoMatter };
+        let failed = all.iter().any(|evaluated| evaluated.failure.is_some());
+        for (index, evaluated) in all.iter_mut().enumerate() {
+            let activation = i128::from(rules.activation_milli(index));
+            evaluated.step.active = evaluated.total.map(|total| activation < total);
+        }
+        if all.iter().any(|evaluated| evaluated.step.active == Some(true)) {
+            Activity::Active
+        } else if failed {
+            Activity::Unknown
+        } else {
+            Activity::Idle
+        }
+    }
+
+    /// The largest proposal, and what failed. While no metric is active, those that do not come from the pods ask for
+    /// nothing.
+    fn largest(&mut self, all: Vec<Evaluated>) -> (i32, Vec<(&'static str, String)>) {
+        let mut best = 0;
+        let mut failures: Vec<(&'static str, String)> = Vec::new();
+        for Evaluated { status, step, failure, .. } in all {
+            let silent = self.activity == Activity::Idle && step.active == Some(false);
+            let proposal = if silent { Some(0) } else { step.proposal };
             // Ties go to the first; a best of 0 is replaced by anything.
-            if let Some(proposal) = evaluated.step.proposal.filter(|proposal| best == 0 || *proposal > best) {
+            if let Some(proposal) = proposal.filter(|proposal| best == 0 || *proposal > best) {
                 best = proposal;
-                self.steps.proposed_by = Some(evaluated.step.name.clone());
+                self.steps.proposed_by = Some(step.name.clone());
             }
-            if let Some((reason, message)) = evaluated.failure {
+            if let Some((reason, message)) = failure {
                 self.warn(reason, message.clone());
                 failures.push((reason, message));
             }
-            self.status.current_metrics.push(evaluated.status);
-            self.steps.metrics.push(evaluated.step);
+            self.status.current_metrics.push(status);
+            self.steps.metrics.push(step);
         }
-        self.combined(scale, best, failures)
+        (best, failures)
     }
 
     fn combined(&mut self, scale: &Scale, best: i32, failures: Vec<(&'static str, String)>) -> Combined {
         let (n_failed, n_metrics) = (failures.len(), self.input.spec.metrics.len());
         if let Some((reason, message)) = failures.into_iter().next() {
             self.error = ErrorLabel::Internal;
-            if n_failed == n_metrics || best < scale.spec_replicas {
+            // A metric that failed may be active.
+            let may_be_active = self.activity == Activity::Unknown;
+            if n_failed == n_metrics || best < scale.spec_replicas || may_be_active {
                 let words = format!("a replica count could not be computed: {message}");
                 self.condition(SCALING_ACTIVE, false, reason, words);
                 self.steps.proposed_by = None;
@@ -320,12 +413,16 @@ impl<'a> Deciding<'a> {
             None => stabilization::highest(&mut self.memory, proposed, windows, input.now),
             Some(_) => stabilization::between(&mut self.memory, current, proposed, windows, input.now),
         };
+        // The last replica has a window of its own: `toZeroAfter`.
+        let idle = matches!(self.steps.zero, Some(ZeroStep::Idle { .. }));
+        let stabilized = if idle && stabilized == 1 { 0 } else { stabilized };
         self.steps.stabilized = Some(stabilized);
         self.report_stabilized(current, proposed, stabilized);
         let (desired, limit) = match input.spec.behavior {
             None => self.legacy_limits(current, stabilized),
             Some(_) => self.behavior_limits(current, stabilized),
         };
+        let (desired, limit) = self.around_zero(current, desired, limit);
         if desired != stabilized {
             self.steps.limited_by = limit;
         }
@@ -340,6 +437,10 @@ impl<'a> Deciding<'a> {
             Some(Limit::TooFewReplicas) => {
                 (conditions::TOO_FEW_REPLICAS, "the desired count is below the fewest replicas allowed")
             }
+            Some(Limit::ToZeroAfter) => (
+                conditions::TO_ZERO_AFTER,
+                "no metric is active, and the last replica stays until that has been so for timing.toZeroAfter",
+            ),
             Some(Limit::ScaleUpStabilized | Limit::ScaleDownStabilized) | None => {
                 (conditions::DESIRED_WITHIN_RANGE, "the desired count is within the range allowed")
             }
@@ -421,6 +522,27 @@ impl<'a> Deciding<'a> {
         (stabilized, None)
     }
 
+    /// The last replica stays until no metric has been active for long enough, and the first one waits neither for a
+    /// window nor for a rate: Percent policies alone would never leave 0. What the fallback asks for is left alone.
+    fn around_zero(&mut self, current: i32, desired: i32, limit: Option<Limit>) -> (i32, Option<Limit>) {
+        let stays = match self.steps.zero {
+            _ if self.zero_rules().is_none() || self.steps.branch == Branch::Fallback => false,
+            Some(ZeroStep::Idle { .. }) => false,
+            _ => 0 < current,
+        };
+        if stays && desired == 0 {
+            return (1, Some(Limit::ToZeroAfter));
+        }
+        let up = self.input.spec.behavior.as_ref().and_then(|behavior| behavior.scale_up.as_ref());
+        let may_grow = up.and_then(|rules| rules.select_policy.as_deref()) != Some("Disabled");
+        let wakes = self.steps.zero == Some(ZeroStep::Activated) && may_grow && 0 < self.steps.bounds.max;
+        if wakes && desired == 0 {
+            self.steps.rate_limit = None;
+            return (1, limit);
+        }
+        (desired, limit)
+    }
+
     // === words ===
 
     fn condition(&mut self, type_: &str, holds: bool, reason: &'static str, message: String) {
@@ -437,6 +559,7 @@ impl<'a> Deciding<'a> {
         if let Some(change) = &rescale {
             let behavior = input.spec.behavior.as_ref();
             behavior::record(&mut journal, behavior, change.from, change.to, input.now);
+            zero::mark(&mut journal, input.zero, change.to, input.now);
         }
         Decision {
             events: self.events,

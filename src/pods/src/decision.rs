@@ -8,6 +8,7 @@ use crate::moment::Moment;
 use crate::schedules::Bounds;
 use crate::spec::Behavior;
 use crate::status::HpaStatus;
+use crate::zero::ZeroStep;
 
 /// A decision before the scale is written. [`crate::after_write()`] makes it a [`Tick`].
 #[derive(Clone, Debug, PartialEq)]
@@ -159,6 +160,9 @@ pub struct Steps {
     /// One replica more for a drain, if it changes the size or is part of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub surge: Option<SurgeStep>,
+    /// The way to zero or back, if the workload is on it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero: Option<ZeroStep>,
 }
 
 /// One replica more for a drain, as a step of a decision.
@@ -179,6 +183,8 @@ pub enum Branch {
     NoScale,
     /// The size is 0 and minReplicas is not: scaling is switched off.
     Disabled,
+    /// Somebody else has set the size to 0: it stays, although minReplicas is 0.
+    Paused,
     /// The size was above max: set to it, no metric was looked at.
     AboveMax,
     /// The size was below min: set to it, no metric was looked at.
@@ -207,8 +213,11 @@ pub struct MetricStep {
     pub within_tolerance: bool,
     /// Number of replicas that it proposes. `None` if it failed.
     pub proposal: Option<i32>,
-    /// Reason why it has no value; `None` if it has one.
+    /// Reason why it has no value; `None` if it has one, or needs none at 0 replicas.
     pub unknown: Option<Unknown>,
+    /// True if it is above its activation; `None` where that does not matter.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<bool>,
 }
 
 /// Step of a fallback.
@@ -250,6 +259,8 @@ pub enum Limit {
     TooManyReplicas,
     /// minReplicas.
     TooFewReplicas,
+    /// The time before the last replica goes.
+    ToZeroAfter,
 }
 
 impl ActionLabel {
@@ -287,6 +298,7 @@ impl Limit {
             Self::ScaleDownLimit => "ScaleDownLimit",
             Self::TooManyReplicas => "TooManyReplicas",
             Self::TooFewReplicas => "TooFewReplicas",
+            Self::ToZeroAfter => "ToZeroAfter",
         }
     }
 }

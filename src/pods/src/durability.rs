@@ -43,7 +43,7 @@ pub fn urgency(stored: &StoredMemory, live: &Memory, spec: &HpaSpec, options: &O
         (None, Some(_)) => true,
         (_, None) => false,
     };
-    if events_differ || moved || stored.surged_from != live.surged_from {
+    if events_differ || moved || stored.surged_from != live.surged_from || stored.zero != live.zero {
         Urgency::Now
     } else {
         Urgency::Soon
@@ -68,6 +68,10 @@ pub fn resumed(stored: &StoredMemory, stored_at: UnixTime, now: UnixTime) -> Mem
         recommendation.at = moved(recommendation.at).min(now.into());
     }
     memory.unknown_since = memory.unknown_since.map(|since| moved(since).min(now.into()));
+    if let Some(zero) = &mut memory.zero {
+        zero.idle_since = zero.idle_since.map(|since| moved(since).min(now.into()));
+        zero.scaled_at = zero.scaled_at.map(|at| at.min(now.into()));
+    }
     let latest = Moment::from(now.plus(CLOCKS_APART_MAX));
     for events in [&mut memory.up_events, &mut memory.down_events] {
         events.retain(|event| event.at <= latest);

@@ -10,6 +10,7 @@ use crate::moment::Moment;
 use crate::schedules::{Fallback, Schedule};
 use crate::spec::HpaSpec;
 use crate::status::HpaStatus;
+use crate::zero::ZeroRules;
 use headroom_values::deletion_cost::DeletionCost;
 use headroom_values::quantity::Quantity;
 use headroom_values::time::Seconds;
@@ -27,6 +28,8 @@ pub struct Input<'a> {
     pub schedules: &'a [Schedule],
     /// Behavior while the metrics are unknown; absent: hold, for as long as it takes.
     pub fallback: Option<&'a Fallback>,
+    /// Rules of a policy with metrics of its own for 0 replicas; absent for an HPA, which keeps the reference's.
+    pub zero: Option<&'a ZeroRules>,
     /// The HPA's namespace; a metric of an object of kind Namespace is asked for by this name.
     pub namespace: &'a str,
     /// The status as it is stored: transition times and the values of failing ticks are taken from it.

@@ -8,7 +8,7 @@
 //!    it matches from the watch's store and ask [`selector::Registry::rivals`] for other HPAs over the same pods. If
 //!    it is empty or can not be read, pass no pods: the decision reports it by itself.
 //! 3. Ask for the metrics and give one [`input::Answer`] for each, in the order of the spec. A call that failed is
-//!    [`input::Unknown::Failed`]; nothing unknown is ever passed as 0. When the size is 0 with a min above it, above max
+//!    [`input::Unknown::Failed`]; nothing unknown is ever passed as 0. When the size is 0 and stays so, above max
 //!    or below min, no metric is looked at ([`decide::needs_metrics`] decides that), so none needs to be asked for.
 //! 4. `let decision = decide(&input)`. Nothing has happened yet.
 //! 5. If [`decision::Decision::rescale`] is there and is to be carried out: make [`decision::Decision::journal`] durable
@@ -48,6 +48,7 @@ pub mod spec;
 mod stabilization;
 pub mod status;
 pub mod surge;
+pub mod zero;
 
 pub use after_write::after_write;
 pub use decide::{decide, needs_metrics};

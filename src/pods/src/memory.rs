@@ -26,6 +26,21 @@ pub struct Memory {
     /// Replicas without the one that a drain needs, while there is one more than that, or the write of it is under way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub surged_from: Option<i32>,
+    /// Memory of the way to zero and of the time there; `None` where no policy with `minReplicas: 0` has been decided on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zero: Option<ZeroMemory>,
+}
+
+/// Memory of the way to zero replicas and of the time there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct ZeroMemory {
+    /// Time since which no metric has been active, without a break, while there are replicas.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<Moment>,
+    /// Time at which the operator set the size to 0. Counts only while the size is 0; without it somebody else did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scaled_at: Option<Moment>,
 }
 
 /// Most recommendations remembered: an hour, the longest window, of one every 15 s.
@@ -77,6 +92,21 @@ pub struct StoredMemory {
     /// Replicas without the one that a drain needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub surged_from: Option<i32>,
+    /// The way to zero and the time there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero: Option<StoredZero>,
+}
+
+/// The memory of zero in status, in seconds since the epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredZero {
+    /// Time since which no metric has been active.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_since: Option<UnixTime>,
+    /// Time at which the operator set the size to 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scaled_at: Option<UnixTime>,
 }
 
 /// A recommendation in status.
@@ -119,6 +149,10 @@ pub fn render(memory: &Memory) -> StoredMemory {
         down_events: events(&memory.down_events),
         unknown_since: memory.unknown_since.map(Moment::second),
         surged_from: memory.surged_from,
+        zero: memory.zero.map(|zero| StoredZero {
+            idle_since: zero.idle_since.map(Moment::second),
+            scaled_at: zero.scaled_at.map(Moment::second),
+        }),
     }
 }
 
@@ -143,6 +177,10 @@ pub fn parse(stored: &StoredMemory) -> Memory {
         down_events: events(&stored.down_events),
         unknown_since: stored.unknown_since.map(Moment::from),
         surged_from: stored.surged_from.filter(|from| 0 < *from),
+        zero: stored.zero.map(|zero| ZeroMemory {
+            idle_since: zero.idle_since.map(Moment::from),
+            scaled_at: zero.scaled_at.map(Moment::from),
+        }),
     }
 }
 

@@ -26,6 +26,8 @@ pub(super) struct Evaluated {
     pub(super) status: MetricStatus,
     /// For the step by step account.
     pub(super) step: MetricStep,
+    /// Total of a metric that does not come from the pods, in thousandths.
+    pub(super) total: Option<i128>,
     /// Reason why it failed: the reason of condition and event, and a sentence.
     pub(super) failure: Option<(&'static str, String)>,
 }
@@ -44,6 +46,7 @@ struct Worked {
     target: String,
     proposal: Proposal,
     status: MetricStatus,
+    total: Option<i128>,
 }
 
 /// Evaluates one metric.
@@ -64,7 +67,7 @@ pub(super) fn evaluate(around: &Surroundings<'_>, spec: &MetricSpec, answer: &An
         ),
     };
     match worked {
-        Ok(Worked { name, target, proposal, status }) => {
+        Ok(Worked { name, target, proposal, status, total }) => {
             let value = proposal.utilization.map(|percent| format!("{percent}%"));
             let value = value.or_else(|| proposal.value.or(proposal.average).map(milli_text));
             let step = MetricStep {
@@ -75,8 +78,9 @@ pub(super) fn evaluate(around: &Surroundings<'_>, spec: &MetricSpec, answer: &An
                 within_tolerance: proposal.within_tolerance,
                 proposal: Some(proposal.replicas),
                 unknown: None,
+                active: None,
             };
-            Evaluated { status, step, failure: None }
+            Evaluated { status, step, total, failure: None }
         }
         Err(Failure { unknown, message }) => {
             let step = MetricStep {
@@ -87,10 +91,26 @@ pub(super) fn evaluate(around: &Surroundings<'_>, spec: &MetricSpec, answer: &An
                 within_tolerance: false,
                 proposal: None,
                 unknown: Some(unknown),
+                active: None,
             };
-            Evaluated { status: MetricStatus::default(), step, failure: Some((reason, message)) }
+            Evaluated { status: MetricStatus::default(), step, total: None, failure: Some((reason, message)) }
         }
     }
+}
+
+/// A metric of pods while there are none: it has no value and needs none.
+pub(super) fn without_pods(spec: &MetricSpec) -> Evaluated {
+    let step = MetricStep {
+        name: name(spec),
+        value: None,
+        target: None,
+        ratio: None,
+        within_tolerance: false,
+        proposal: None,
+        unknown: None,
+        active: None,
+    };
+    Evaluated { status: MetricStatus::default(), step, total: None, failure: None }
 }
 
 fn milli_text(milli: i64) -> String {
@@ -110,7 +130,7 @@ fn resource(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -
     let current = usage_status(&source.name, &proposal);
     let resource = Some(ResourceStatus { name: source.name.clone(), current });
     let status = MetricStatus { type_: spec.type_.clone(), resource, ..MetricStatus::default() };
-    Ok(Worked { name: name(spec), target, proposal, status })
+    Ok(Worked { name: name(spec), target, proposal, status, total: None })
 }
 
 fn container_resource(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Found<Worked> {
@@ -121,7 +141,7 @@ fn container_resource(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Ans
     let (name_of, container) = (source.name.clone(), source.container.clone());
     let container_resource = Some(ContainerResourceStatus { name: name_of, container, current });
     let status = MetricStatus { type_: spec.type_.clone(), container_resource, ..MetricStatus::default() };
-    Ok(Worked { name: name(spec), target, proposal, status })
+    Ok(Worked { name: name(spec), target, proposal, status, total: None })
 }
 
 fn pods(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Found<Worked> {
@@ -134,7 +154,7 @@ fn pods(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Fo
     let current = average_status(&proposal);
     let pods = Some(PodsStatus { metric: source.metric.clone(), current });
     let status = MetricStatus { type_: spec.type_.clone(), pods, ..MetricStatus::default() };
-    Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status })
+    Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status, total: None })
 }
 
 fn object(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Found<Worked> {
@@ -146,16 +166,16 @@ fn object(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> 
         other => Err(unknown(other, &source.metric.name)),
     };
     // The type decides which target counts; the other is not looked at.
-    let (proposal, amount) = match (target.type_.as_str(), target.value, target.average_value) {
+    let (proposal, amount, total) = match (target.type_.as_str(), target.value, target.average_value) {
         ("Value", Some(amount), _) => {
             let target = target_milli(amount)?;
             let value = sample(answer)?.iter().sum();
-            (sound(calculator::of_value(around, value, target))?, amount)
+            (sound(calculator::of_value(around, value, target))?, amount, value)
         }
         ("AverageValue", _, Some(amount)) => {
             let target = target_milli(amount)?;
             let value = sample(answer)?.iter().sum();
-            (calculator::of_average(around, value, target, false), amount)
+            (calculator::of_average(around, value, target, false), amount, value)
         }
         _ => return Err(failed("the target has neither a value nor an averageValue that its type names")),
     };
@@ -165,7 +185,7 @@ fn object(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> 
         current: average_status(&proposal),
     });
     let status = MetricStatus { type_: spec.type_.clone(), object, ..MetricStatus::default() };
-    Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status })
+    Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status, total: Some(total) })
 }
 
 fn external(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Found<Worked> {
@@ -175,23 +195,23 @@ fn external(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -
         Answer::External(samples) => value_of(around, &source.metric.name, samples),
         other => Err(unknown(other, &source.metric.name)),
     };
-    let (proposal, amount) = match (source.target.average_value, source.target.value) {
+    let (proposal, amount, total) = match (source.target.average_value, source.target.value) {
         (Some(amount), _) => {
             let target = target_milli(amount)?;
             let total = average_total(&values(answer)?);
-            (calculator::of_average(around, total, target, true), amount)
+            (calculator::of_average(around, total, target, true), amount, total)
         }
         (None, Some(amount)) => {
             let target = target_milli(amount)?;
             let total = value_total(&values(answer)?);
-            (sound(calculator::of_value(around, total, target))?, amount)
+            (sound(calculator::of_value(around, total, target))?, amount, total)
         }
         (None, None) => return Err(failed("the target has neither a value nor an averageValue")),
     };
     let metric = source.metric.clone();
     let external = Some(ExternalStatus { metric, current: average_status(&proposal) });
     let status = MetricStatus { type_: spec.type_.clone(), external, ..MetricStatus::default() };
-    Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status })
+    Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status, total: Some(total) })
 }
 
 /// A proposal from a ratio. What is not a number proposes nothing.

@@ -16,6 +16,7 @@ use crate::schedules::{Fallback, Schedule};
 use crate::spec::{HpaSpec, ScaleTargetRef};
 use crate::status::HpaStatus;
 use crate::surge::{self, SurgeWish};
+use crate::zero::ZeroRules;
 use headroom_values::deletion_cost::DeletionCost;
 use headroom_values::labels::ObjectKey;
 
@@ -46,6 +47,9 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     /// See [`Input::fallback`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fallback: Option<Fallback>,
+    /// See [`Input::zero`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero: Option<ZeroRules>,
     /// See [`Input::status`].
     pub status: HpaStatus,
     /// See [`Input::memory`].
@@ -118,6 +122,7 @@ impl<O, P> DecisionInput<O, P> {
             spec,
             schedules,
             fallback,
+            zero,
             status,
             memory,
             scale,
@@ -135,6 +140,7 @@ impl<O, P> DecisionInput<O, P> {
             spec,
             schedules,
             fallback,
+            zero,
             status,
             memory,
             scale,
@@ -158,6 +164,7 @@ impl DecisionInput {
             spec: &self.spec,
             schedules: &self.schedules,
             fallback: self.fallback.as_ref(),
+            zero: self.zero.as_ref(),
             namespace: &self.policy.namespace,
             status: &self.status,
             memory: &self.memory,

@@ -59,8 +59,9 @@ pub fn decide(input: &Input<'_>, wish: SurgeWish) -> Decision {
 fn with_surge(mut decision: Decision, (current, own): (i32, i32), wanted: bool) -> Decision {
     let change = decision.rescale.take();
     let desired = change.as_ref().map_or(own, |change| change.to);
-    let fits =
-        0 < desired && desired < decision.steps.bounds.max && decision.steps.branch != Branch::Disabled;
+    let fits = 0 < desired
+        && desired < decision.steps.bounds.max
+        && !matches!(decision.steps.branch, Branch::Disabled | Branch::Paused);
     let (before, after) = (own != current, wanted && fits);
     let size = if after { desired.saturating_add(1) } else { desired };
     decision.steps.surge = match (before, after) {

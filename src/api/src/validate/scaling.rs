@@ -90,7 +90,14 @@ pub struct ValidatedTiming {
     pub cpu_initialization_period: Option<Duration>,
     /// A pod that became unready within this time after its start has never been ready, at most 1 h.
     pub initial_readiness_delay: Option<Duration>,
+    /// Time for which no metric must have been active before the last replica goes, at most 168 h.
+    pub to_zero_after: Option<Duration>,
 }
+
+/// Default of `timing.toZeroAfter`, as KEDA's cooldown.
+pub const TO_ZERO_AFTER: Duration = Duration::from_mins(5);
+/// Longest `timing.toZeroAfter`.
+const TO_ZERO_AFTER_MAX: Duration = Duration::from_hours(168);
 
 /// Largest count of replicas.
 const MAX_REPLICAS: i32 = 1_000_000;
@@ -148,6 +155,12 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
     let schedules = read_schedules(&mut check, schedules);
     let fallback = fallback.as_ref().map(|fallback| read_fallback(&mut check, fallback));
     let timing = timing.as_ref().map(|timing| read_timing(&mut check, timing)).unwrap_or_default();
+    check.require(
+        timing.to_zero_after.is_none() || *type_ == TargetType::Scale,
+        "spec.timing.toZeroAfter",
+        "is for policies with metrics of their own",
+        "remove it, or use a target of type Scale",
+    );
     let surge = disruption.as_ref().and_then(|disruption| disruption.surge) == Some(SurgePolicy::Allow);
     check.require(
         !surge || scale.as_ref().is_none_or(|object| object.kind == "Deployment"),
@@ -174,7 +187,7 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
 }
 
 fn read_timing(check: &mut Checker, timing: &Timing) -> ValidatedTiming {
-    let Timing { sync_period, cpu_initialization_period, initial_readiness_delay } = timing;
+    let Timing { sync_period, cpu_initialization_period, initial_readiness_delay, to_zero_after } = timing;
     let sync_period =
         sync_period.as_ref().map(|period| read_sync_period(check, Some(period), "spec.timing.syncPeriod"));
     let mut at_most_an_hour = |written: &Option<common::Duration>, field: &str| {
@@ -183,11 +196,15 @@ fn read_timing(check: &mut Checker, timing: &Timing) -> ValidatedTiming {
         check.require(length <= HOUR, &path, "is longer than 1h", "shorten it to at most 1h");
         Some(length.min(HOUR))
     };
-    ValidatedTiming {
-        sync_period,
-        cpu_initialization_period: at_most_an_hour(cpu_initialization_period, "cpuInitializationPeriod"),
-        initial_readiness_delay: at_most_an_hour(initial_readiness_delay, "initialReadinessDelay"),
-    }
+    let cpu_initialization_period = at_most_an_hour(cpu_initialization_period, "cpuInitializationPeriod");
+    let initial_readiness_delay = at_most_an_hour(initial_readiness_delay, "initialReadinessDelay");
+    let to_zero_after = to_zero_after.as_ref().map(|written| {
+        let path = "spec.timing.toZeroAfter";
+        let length = check.duration(Some(written), 0, path);
+        check.require(length <= TO_ZERO_AFTER_MAX, path, "is longer than 168h", "shorten it to at most 168h");
+        length.min(TO_ZERO_AFTER_MAX)
+    });
+    ValidatedTiming { sync_period, cpu_initialization_period, initial_readiness_delay, to_zero_after }
 }
 
 fn read_scale(
@@ -205,11 +222,8 @@ fn read_scale(
         "is greater than maxReplicas",
         "lower it, or raise maxReplicas",
     );
-    let beyond_pods = |metric: &MetricSpec| {
-        matches!(metric.type_, MetricType::Object | MetricType::External | MetricType::Prometheus)
-    };
     check.require(
-        0 < min || metrics.iter().any(beyond_pods),
+        0 < min || metrics.iter().any(is_beyond_pods),
         "spec.minReplicas",
         "is 0 and every metric comes from the pods",
         "raise it, or add a metric of type Object, External or Prometheus",
@@ -230,6 +244,11 @@ fn read_scale(
     }
 }
 
+/// True if the metric does not come from the pods.
+fn is_beyond_pods(metric: &MetricSpec) -> bool {
+    matches!(metric.type_, MetricType::Object | MetricType::External | MetricType::Prometheus)
+}
+
 /// CPU at 80 percent of the requests. Source: kubernetes pkg/apis/autoscaling/v2/defaults.go.
 fn default_metric() -> MetricSpec {
     MetricSpec {
@@ -248,7 +267,22 @@ fn default_metric() -> MetricSpec {
 
 /// Checks what the definition's rules may not have seen; the form itself is read by the serde types.
 fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
-    let MetricSpec { type_, resource, container_resource, pods, object, external, prometheus } = metric;
+    let MetricSpec { type_, activation, resource, container_resource, pods, object, external, prometheus } =
+        metric;
+    if let Some(activation) = activation {
+        check.require(
+            is_beyond_pods(metric),
+            &format!("{path}.activation"),
+            "is set for a metric that comes from the pods",
+            "remove it",
+        );
+        check.require(
+            Quantity::parse(&activation.0).is_ok_and(|quantity| !quantity.is_negative()),
+            &format!("{path}.activation"),
+            "is no quantity of 0 or more",
+            "write a quantity such as \"5\"",
+        );
+    }
     let (target, allowed): (Option<&MetricTarget>, &[MetricTargetType]) = match type_ {
         MetricType::Resource => (
             resource.as_ref().map(|m| &m.target),
@@ -422,6 +456,7 @@ mod tests {
             sync_period: Some(Duration::from_secs(2)),
             cpu_initialization_period: None,
             initial_readiness_delay: Some(Duration::ZERO),
+            to_zero_after: None,
         };
         assert_eq!(timing, expected);
         for (wrong, field) in [
@@ -429,6 +464,7 @@ mod tests {
             ("{syncPeriod: 11m}", "syncPeriod"),
             ("{cpuInitializationPeriod: 61m}", "cpuInitializationPeriod"),
             ("{initialReadinessDelay: soon}", "initialReadinessDelay"),
+            ("{toZeroAfter: 1m}", "toZeroAfter"),
         ] {
             assert_eq!(of(wrong), Err(vec![format!("spec.timing.{field}")]), "{wrong}");
         }
@@ -449,6 +485,33 @@ mod tests {
             "spec.fallback.replicas",
         ];
         assert_eq!(found.unwrap_err(), expected);
+    }
+
+    #[test]
+    fn activation_and_the_time_to_zero_are_for_metrics_that_do_not_come_from_the_pods() {
+        let of = |metric: &str, after: &str| {
+            check(&format!(
+                "{{target: {{type: Scale, scale: {{kind: Deployment, name: web}}}}, maxReplicas: 5,
+                  metrics: [{metric}], timing: {{toZeroAfter: {after}}}}}"
+            ))
+        };
+        let queue = |activation: &str| {
+            format!(
+                "{{type: External, activation: '{activation}', external: {{metric: {{name: q}}, \
+                 target: {{type: Value, value: '1'}}}}}}"
+            )
+        };
+        let after = of(&queue("5"), "168h").unwrap().timing.to_zero_after;
+        assert_eq!(after, Some(TO_ZERO_AFTER_MAX));
+        let cpu = "{type: Resource, activation: '5', resource: {name: cpu, target: {type: AverageValue, averageValue: '1'}}}";
+        for (metric, after, wrong) in [
+            (queue("-1"), "5m", "spec.metrics[0].activation"),
+            (queue("few"), "5m", "spec.metrics[0].activation"),
+            (cpu.to_owned(), "5m", "spec.metrics[0].activation"),
+            (queue("0"), "169h", "spec.timing.toZeroAfter"),
+        ] {
+            assert_eq!(of(&metric, after), Err(vec![wrong.to_owned()]), "{metric}");
+        }
     }
 
     #[test]

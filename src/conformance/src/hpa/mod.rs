@@ -208,6 +208,7 @@ impl<'a> Runner<'a> {
             spec: &self.spec,
             schedules: &[],
             fallback: None,
+            zero: None,
             namespace,
             status: &self.status,
             memory: &self.memory,

@@ -35,6 +35,7 @@ impl Hider<'_> {
             spec,
             schedules,
             fallback: _,
+            zero: _,
             status,
             memory: _,
             scale,

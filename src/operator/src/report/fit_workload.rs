@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use headroom_api::{
         ContestStatus, MetricProposal, RecommendationStatus, RecommendedReplicas, ReplicaBounds,
-        ScaleEventStatus, ScalingDecision,
+        ScaleEventStatus, ScalingDecision, ZeroStatus,
     };
 
     fn time(second: usize) -> Time {
@@ -112,6 +112,7 @@ mod tests {
             current: Some("1".repeat(64)),
             target: Some("1".repeat(64)),
             replicas: Some(i32::MIN),
+            active: Some(true),
             failure: Some("f".repeat(512)),
         };
         let decision = |index| ScalingDecision {
@@ -148,6 +149,7 @@ mod tests {
                 .collect(),
             scale_events: (0..2 * EVENTS_MAX).map(event).collect(),
             metrics_failing_since: Some(time(0)),
+            zero: Some(ZeroStatus { idle_since: Some(time(0)), scaled_at: Some(time(0)) }),
             contest: Some(ContestStatus {
                 manager: "m".repeat(128),
                 last_time: time(0),
@@ -169,7 +171,7 @@ mod tests {
         assert!(fitted.recommendations == full.recommendations);
         assert!(fitted.scale_events == full.scale_events);
         assert_eq!(fitted.metrics_failing_since, full.metrics_failing_since);
-        assert_eq!(fitted.contest, full.contest);
+        assert_eq!((&fitted.contest, &fitted.zero), (&full.contest, &full.zero));
         assert_eq!(fitted.conditions.len(), full.conditions.len());
         assert!(fit(fitted.clone()) == fitted, "cutting twice is cutting once");
     }

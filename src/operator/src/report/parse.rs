@@ -82,6 +82,7 @@ pub fn scaling_status_of(stored: &Value) -> (ScalingPolicyStatus, Notes) {
         scale_events: reader.rows("scaleEvents"),
         metrics_failing_since: reader.field("metricsFailingSince"),
         surged_from: reader.field("surgedFrom"),
+        zero: reader.field("zero"),
         contest: reader.field("contest"),
         decisions: reader.rows("decisions"),
     };

@@ -1,10 +1,13 @@
 //! A workload's memory and last decision become the status of its ScalingPolicy, and back. Pure.
 
-use headroom_core::pods::conditions::SURGE_FOR_DRAIN;
+use headroom_core::pods::conditions::{METRIC_ACTIVE, PAUSED_AT_ZERO, SURGE_FOR_DRAIN, TO_ZERO_AFTER};
 use headroom_core::pods::decision::{Branch, FallbackStep, Steps, SurgeStep};
 use headroom_core::pods::input::Unknown;
-use headroom_core::pods::memory::{self, Memory, StoredEvent, StoredMemory, StoredRecommendation};
+use headroom_core::pods::memory::{
+    self, Memory, StoredEvent, StoredMemory, StoredRecommendation, StoredZero,
+};
 use headroom_core::pods::status::HpaStatus;
+use headroom_core::pods::zero::ZeroStep;
 use headroom_core::reason::Reason;
 use headroom_core::text::cut;
 use headroom_core::time::UnixTime;
@@ -17,7 +20,7 @@ use super::fit_workload;
 use headroom_api::conditions::{ConditionStatus, clear, get, reasons, types};
 use headroom_api::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
-    ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus,
+    ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus, ZeroStatus,
 };
 
 /// Most decisions that status keeps.
@@ -123,6 +126,10 @@ pub fn render(view: &WorkloadView<'_>, old: &ScalingPolicyStatus, now: UnixTime)
         scale_events: events(&stored),
         metrics_failing_since: stored.unknown_since.map(time),
         surged_from: stored.surged_from,
+        zero: stored.zero.map(|zero| ZeroStatus {
+            idle_since: zero.idle_since.map(time),
+            scaled_at: zero.scaled_at.map(time),
+        }),
         contest: view.memory.contest.clone(),
         decisions: view.memory.decisions.iter().take(DECISIONS_MAX).cloned().collect(),
     };
@@ -146,6 +153,8 @@ pub fn parse(status: &Value) -> WorkloadMemory {
         outdated: event.outdated,
     };
     let recommendations: Vec<RecommendedReplicas> = entries(&status["recommendations"]);
+    let decisions: Vec<ScalingDecision> =
+        entries(&status["decisions"]).into_iter().take(DECISIONS_MAX).collect();
     let stored = StoredMemory {
         recommendations: recommendations
             .iter()
@@ -159,13 +168,26 @@ pub fn parse(status: &Value) -> WorkloadMemory {
             .collect(),
         unknown_since: instant(&status["metricsFailingSince"]),
         surged_from: status["surgedFrom"].as_i64().and_then(|from| i32::try_from(from).ok()),
+        zero: zero(&status["zero"], &decisions),
     };
     WorkloadMemory {
         memory: memory::parse(&stored),
-        decisions: entries(&status["decisions"]).into_iter().take(DECISIONS_MAX).collect(),
+        decisions,
         contest: serde_json::from_value(status["contest"].clone()).ok(),
         last_scale_at: instant(&status["lastScaleTime"]),
     }
+}
+
+/// The memory of zero. A status of a version that knew none shows by its last decision that the operator has set the
+/// workload to 0.
+fn zero(status: &Value, decisions: &[ScalingDecision]) -> Option<StoredZero> {
+    if status.is_object() {
+        let (idle_since, scaled_at) = (instant(&status["idleSince"]), instant(&status["scaledAt"]));
+        return Some(StoredZero { idle_since, scaled_at });
+    }
+    let made = |decision: &&ScalingDecision| ["Done", "Unknown", "InProgress"].contains(&&*decision.outcome);
+    let last = decisions.iter().find(made).filter(|last| last.to == 0)?;
+    Some(StoredZero { idle_since: None, scaled_at: Some(UnixTime::from_jiff(last.time.0)) })
 }
 
 /// A status without the parts that may wait a minute before they are written: the numbers of metrics, and the times of
@@ -174,7 +196,7 @@ pub fn parse(status: &Value) -> WorkloadMemory {
 pub fn without_numbers(status: &ScalingPolicyStatus) -> ScalingPolicyStatus {
     let mut status = without_repetitions(status);
     for metric in status.recommendation.iter_mut().flat_map(|one| &mut one.metrics) {
-        metric.current = None;
+        (metric.current, metric.active) = (None, None);
     }
     for condition in &mut status.conditions {
         // They contain the numbers too.
@@ -224,6 +246,8 @@ fn conditions(
     metrics(&mut list, view, judged);
     let waited = view.steps.and_then(|steps| steps.fallback).filter(|_| judged);
     list.present(types::FALLBACK_ACTIVE, waited.and_then(fallback));
+    let at_zero = view.steps.and_then(|steps| steps.zero).filter(|_| judged);
+    list.present(types::SCALED_TO_ZERO, at_zero.and_then(scaled_to_zero));
     let contest = view.memory.contest.as_ref().filter(|contest| now.to_jiff() < contest.hold_until.0);
     list.present(
         types::REPLICAS_CONTESTED,
@@ -343,6 +367,25 @@ fn fallback(step: FallbackStep) -> Option<(&'static str, String)> {
     Some((reasons::METRICS_UNUSABLE, text))
 }
 
+fn scaled_to_zero(step: ZeroStep) -> Option<(&'static str, String)> {
+    let ZeroStep::AtZero { since } = step else { return None };
+    let text = format!(
+        "at 0 replicas since {}: it comes back at the first evaluation that finds a metric above its activation",
+        since.second()
+    );
+    Some((reasons::NO_METRIC_ACTIVE, text))
+}
+
+/// The reason of a step on the way to zero or back.
+fn reason_of_zero(step: ZeroStep) -> &'static str {
+    match step {
+        ZeroStep::Waiting { .. } => TO_ZERO_AFTER,
+        ZeroStep::Idle { .. } | ZeroStep::AtZero { .. } => reasons::NO_METRIC_ACTIVE,
+        ZeroStep::Activated => METRIC_ACTIVE,
+        ZeroStep::Paused => PAUSED_AT_ZERO,
+    }
+}
+
 /// Returns the reason that holds the workload now, or else the reason of its last change.
 fn reason(view: &WorkloadView<'_>, status: &ScalingPolicyStatus) -> Option<String> {
     let of_type = |type_: &str| get(&status.conditions, type_);
@@ -381,6 +424,7 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
         current: step.value.as_deref().map(|value| cut(value, 64).to_owned()),
         target: step.target.as_deref().map(|target| cut(target, 64).to_owned()),
         replicas: step.proposal,
+        active: step.active,
         failure: step.unknown.as_ref().map(|unknown| {
             let by_source =
                 view.troubles.get(index).and_then(Option::as_ref).map(|trouble| trouble.message.clone());
@@ -425,7 +469,8 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
         SurgeStep::Begins | SurgeStep::Holds => step("Surge", steps.desired, SURGE_FOR_DRAIN),
         SurgeStep::Ends => None,
     });
-    let all = all.into_iter().chain([surge]);
+    let zero = steps.zero.and_then(|zero| step("Zero", own, reason_of_zero(zero)));
+    let all = all.into_iter().chain([surge, zero]);
     RecommendationStatus { metrics: metrics.take(32).collect(), steps: all.flatten().collect() }
 }
 
@@ -459,7 +504,7 @@ fn entries<T: DeserializeOwned>(list: &Value) -> Vec<T> {
 
 #[cfg(test)]
 mod tests {
-    use headroom_core::pods::memory::{Recommendation, ScaleEvent};
+    use headroom_core::pods::memory::{Recommendation, ScaleEvent, ZeroMemory};
 
     use super::*;
 
@@ -479,6 +524,7 @@ mod tests {
                 down_events: vec![event(1, 2)],
                 unknown_since: Some(at(7).into()),
                 surged_from: Some(4),
+                zero: Some(ZeroMemory { idle_since: Some(at(3).into()), scaled_at: None }),
             },
             decisions: vec![ScalingDecision {
                 time: time(at(1)),
@@ -505,6 +551,21 @@ mod tests {
             note: None,
             memory,
         }
+    }
+
+    #[test]
+    fn workload_that_an_older_version_has_set_to_0_is_the_operators() {
+        let decided = |to: i32, outcome: &str| serde_json::json!({"time": "2027-01-15T08:00:00Z", "from": 1, "to": to, "reason": "x", "outcome": outcome});
+        let mark = |status: Value| parse(&status).memory.zero.map(|zero| zero.scaled_at.is_some());
+        let of = |decisions: Vec<Value>| serde_json::json!({ "decisions": decisions });
+        assert_eq!(mark(of(vec![decided(0, "Done"), decided(4, "Done")])), Some(true));
+        assert_eq!(mark(of(vec![decided(3, "Preview"), decided(0, "Done")])), Some(true));
+        assert_eq!(mark(of(vec![decided(0, "Failed"), decided(4, "Done")])), None);
+        assert_eq!(mark(of(vec![decided(4, "Done"), decided(0, "Done")])), None);
+        // This version has looked at it: somebody else has set it to 0 since.
+        let mut known = of(vec![decided(0, "Done")]);
+        known["zero"] = serde_json::json!({});
+        assert_eq!(mark(known), Some(false));
     }
 
     #[test]

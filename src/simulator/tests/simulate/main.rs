@@ -12,4 +12,5 @@ mod refused;
 mod reported;
 mod storms;
 mod surge_drain;
+mod to_zero;
 mod workloads;

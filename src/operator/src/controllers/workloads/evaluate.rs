@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use headroom_core::pods::conditions::{SURGE_ENDED, SURGE_FOR_DRAIN};
+use headroom_core::pods::conditions::{METRIC_ACTIVE, SURGE_ENDED, SURGE_FOR_DRAIN};
 use headroom_core::pods::decision::{Branch, Decision, Rescale, Steps, SurgeStep, WriteOutcome};
 use headroom_core::pods::input::Options;
 use headroom_core::pods::moment::Moment;
@@ -12,6 +12,7 @@ use headroom_core::pods::record::Leave;
 use headroom_core::pods::schedules;
 use headroom_core::pods::selector::Registry;
 use headroom_core::pods::surge::own_replicas;
+use headroom_core::pods::zero::{ZeroOwner, ZeroStep};
 use headroom_core::pods::{after_write, needs_metrics};
 use headroom_core::time::UnixTime;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -124,7 +125,8 @@ impl Dependencies {
         let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
         let asks = observation.scale.as_ref().is_ok_and(|scale| {
             let own = own_replicas(&state.memory.memory, scale.spec_replicas);
-            needs_metrics(&workload.spec, &bounds, own)
+            let owner = ZeroOwner::of(workload.zero.as_ref(), &state.memory.memory);
+            needs_metrics(&workload.spec, &bounds, own, owner)
         });
         let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();
@@ -388,6 +390,10 @@ fn decision_reported(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixT
         _ if steps.surge == Some(SurgeStep::Ends) => SURGE_ENDED,
         (Some(limit), _) => limit.as_str(),
         (None, Branch::Fallback) => reasons::METRICS_UNUSABLE,
+        (None, _) if rescale.to == 0 && matches!(steps.zero, Some(ZeroStep::Idle { .. })) => {
+            reasons::NO_METRIC_ACTIVE
+        }
+        (None, _) if steps.zero == Some(ZeroStep::Activated) => METRIC_ACTIVE,
         (None, _) if rescale.from < rescale.to => "MetricAboveTarget",
         (None, _) => "AllMetricsBelowTarget",
     };

@@ -14,6 +14,7 @@ use headroom_core::pods::record::ReplicaRecord;
 use headroom_core::pods::schedules;
 use headroom_core::pods::selector::{Registry, Selector};
 use headroom_core::pods::surge::SurgeWish;
+use headroom_core::pods::zero::ZeroOwner;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
 
@@ -171,7 +172,9 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     let owned = get(&state.stored.conditions, types::HPA_OWNED);
     let runs_hpa = owned.is_some_and(|owned| owned.status == "True");
     let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
-    let asks = scale.as_ref().is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas));
+    let owner = ZeroOwner::of(workload.zero.as_ref(), &state.memory.memory);
+    let asks =
+        scale.as_ref().is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas, owner));
     let rivals = workload.hpa.as_ref().map(|hpa| {
         registry.rivals(&hpa.namespace, &hpa.name, selected.labels.iter().map(|labels| &**labels))
     });

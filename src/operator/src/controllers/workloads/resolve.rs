@@ -5,9 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::labels::ObjectKey;
+use headroom_core::pods::amount::Amount;
 use headroom_core::pods::defaulting;
 use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
+use headroom_core::pods::zero::ZeroRules;
 use headroom_core::time::UnixTime;
 use serde_json::{Value, json};
 
@@ -19,7 +21,7 @@ use crate::actuate::scale::ScaleTarget;
 use headroom_api::conditions::reasons;
 use headroom_api::metric::MetricSpec;
 use headroom_api::validate::{
-    ValidatedScaling, ValidatedTarget, ValidatedTiming, ValidatedWorkloads, validate_scaling,
+    TO_ZERO_AFTER, ValidatedScaling, ValidatedTarget, ValidatedTiming, ValidatedWorkloads, validate_scaling,
 };
 use headroom_api::{
     FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec, SelectionStrategy,
@@ -47,6 +49,8 @@ pub struct Workload {
     pub schedules: Vec<Schedule>,
     /// Behavior while the metrics are unknown.
     pub fallback: Option<Fallback>,
+    /// Rules for 0 replicas; none for the workload of an HPA, which keeps upstream's.
+    pub zero: Option<ZeroRules>,
     /// Pods that count as its own.
     pub selection: SelectionStrategy,
     /// Times by which it is evaluated.
@@ -231,6 +235,7 @@ fn read(
         queries: Vec::new(),
         schedules: Vec::new(),
         fallback: None,
+        zero: None,
         selection: SelectionStrategy::default(),
         timing: Timing::of(ValidatedTiming::default(), settings),
         surge: false,
@@ -294,6 +299,7 @@ fn read(
             let reference = json!({"apiVersion": object.api_version.as_deref().unwrap_or("v1"),
                 "kind": object.kind, "name": object.name});
             workload.queries = metrics.iter().map(query).collect();
+            workload.zero = Some(zero_rules(&metrics, timing));
             let spec = json!({"scaleTargetRef": reference, "minReplicas": min, "maxReplicas": max,
                 "metrics": metrics.iter().map(in_v2).collect::<Vec<_>>(), "behavior": behavior});
             match read_spec(&spec) {
@@ -372,7 +378,28 @@ fn in_v2(metric: &MetricSpec) -> Value {
     match &metric.prometheus {
         Some(prometheus) => json!({"type": "External", "external": {
             "metric": {"name": prometheus.query}, "target": prometheus.target}}),
-        None => json!(metric),
+        None => {
+            let mut metric = json!(metric);
+            // HorizontalPodAutoscalers have no such field.
+            metric.as_object_mut().and_then(|members| members.remove("activation"));
+            metric
+        }
+    }
+}
+
+/// The rules for 0 replicas of a policy with these metrics.
+fn zero_rules(metrics: &[MetricSpec], timing: ValidatedTiming) -> ZeroRules {
+    // A number that cannot be read has been refused before.
+    let activation = |metric: &MetricSpec| {
+        let written = metric.activation.as_ref().and_then(|text| Amount::parse(&text.0).ok());
+        written.unwrap_or_default()
+    };
+    ZeroRules {
+        after: seconds(timing.to_zero_after.unwrap_or(TO_ZERO_AFTER)),
+        activations: match metrics.iter().any(|metric| metric.activation.is_some()) {
+            true => metrics.iter().map(activation).collect(),
+            false => Vec::new(),
+        },
     }
 }
 
