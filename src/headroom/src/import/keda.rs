@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_core::quantity::Quantity;
 use headroom_core::window::Cron;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -23,8 +24,8 @@ pub(super) const KINDS: &[Kind] =
 const POLLING_SECONDS: u64 = 30;
 /// Default of `workloads.syncPeriod`, and the period of the controller-manager.
 const SYNC_SECONDS: u64 = 15;
-/// Default of the stabilization window for scaling down, in seconds.
-const WINDOW_SECONDS: u64 = 300;
+/// Longest `timing.toZeroAfter`, in seconds.
+const TO_ZERO_SECONDS_MAX: u64 = 168 * 3600;
 const MAX_REPLICAS: i64 = 100;
 /// Fields of a ScaledObject that are whole numbers.
 const WHOLE: [&str; 6] = [
@@ -138,16 +139,51 @@ fn bounds(draft: &mut Draft, spec: &Value) {
     } else {
         draft.set("minReplicas", min, "");
     }
-    if let Some(idle) = spec["idleReplicaCount"].as_i64() {
-        draft.say(format!("idleReplicaCount {idle}: no counterpart: the size is never under minReplicas."));
-        draft.only_preview("without idleReplicaCount, see above");
-    }
+    idle(draft, spec, has_outside);
+    zero(draft, spec);
     if metrics.is_null() {
         draft.say(
             "No trigger of it is a metric here. A policy without metrics scales by CPU at 80 percent: set the metric that you \
              mean.",
         );
         draft.only_preview("it would scale by CPU, and KEDA does not; Apply once spec.metrics is there");
+    }
+}
+
+/// Converts the size at rest. At 0 with a minimum of at most 1 it is a minimum of 0: whatever is active has a replica.
+fn idle(draft: &mut Draft, spec: &Value, has_outside: bool) {
+    let Some(idle) = spec["idleReplicaCount"].as_i64() else { return };
+    let min = spec["minReplicaCount"].as_i64().unwrap_or(0);
+    if idle == 0 && min <= 1 && has_outside {
+        return draft.set("minReplicas", 0, "idleReplicaCount 0");
+    }
+    let why = match idle {
+        0 if has_outside => format!("a workload that leaves 0 may have less than {min} replicas here"),
+        0 => "only a metric that does not come from the pods can bring a workload back from 0".to_owned(),
+        _ => "the size is never under minReplicas, unless it is 0".to_owned(),
+    };
+    draft.say(format!("idleReplicaCount {idle}: no counterpart: {why}."));
+    draft.only_preview("without idleReplicaCount, see above");
+}
+
+/// Converts the time until a workload goes to 0.
+fn zero(draft: &mut Draft, spec: &Value) {
+    let cooldown = spec["cooldownPeriod"].as_u64();
+    if draft.get("minReplicas") != json!(0) {
+        if let Some(cooldown) = cooldown {
+            draft.say(format!("cooldownPeriod {cooldown}: without effect: the size is never 0."));
+        }
+        return;
+    }
+    draft.say(
+        "If the workload has 0 replicas when this policy is set to Apply, set them to 1: a size of 0 that the policy has \
+         not set is left alone.",
+    );
+    let Some(cooldown) = cooldown else { return };
+    let note = format!("cooldownPeriod {cooldown}; windows and rates of behavior hold besides");
+    draft.set("timing.toZeroAfter", written(cooldown.min(TO_ZERO_SECONDS_MAX)), &note);
+    if TO_ZERO_SECONDS_MAX < cooldown {
+        draft.only_preview("cooldownPeriod is longer than timing.toZeroAfter can be");
     }
 }
 
@@ -237,18 +273,25 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
         _ => json!({"type": "AverageValue", "averageValue": threshold}),
     };
     let source = servers.name_of(&url);
-    draft.push(
-        "metrics",
-        json!({"type": "Prometheus", "prometheus": {"query": query, "source": source, "target": target}}),
-        "",
-    );
+    let mut metric =
+        json!({"type": "Prometheus", "prometheus": {"query": query, "source": source, "target": target}});
+    let activation = text(&data["activationThreshold"]);
+    let usable = Quantity::parse(&activation).ok().filter(|number| !number.is_negative());
+    if usable.is_some_and(|number| !number.is_zero()) {
+        metric["activation"] = activation.clone().into();
+    } else if usable.is_none() && !activation.is_empty() {
+        draft.say(format!(
+            "{shown}: activationThreshold {activation} is not a quantity of 0 or more. Nothing was made of it."
+        ));
+    }
+    draft.push("metrics", metric, "");
     draft.say(format!(
         "{shown}: its query sees the policy's own namespace only, by the label that the source names."
     ));
     PROMETHEUS.say(draft, &format!("{shown}: "), data);
     let kept = |key: &str, value: &Value| match key {
         "timeout" | "ignoreNullValues" | "namespace" | "metricName" => true,
-        "activationThreshold" => text(value) == "0",
+        "activationThreshold" => usable.is_some(),
         "unsafeSsl" => text(value) == "false",
         "serverAddress" | "query" | "threshold" => true,
         // The answer may be another one without it, or none.
@@ -390,14 +433,6 @@ fn remarks(draft: &mut Draft, metadata: &Value, spec: &Value) {
         None => {}
     }
     let advanced = &spec["advanced"];
-    let behavior = &advanced["horizontalPodAutoscalerConfig"]["behavior"];
-    if let Some(cooldown) = spec["cooldownPeriod"].as_u64() {
-        let window = behavior["scaleDown"]["stabilizationWindowSeconds"].as_u64().unwrap_or(WINDOW_SECONDS);
-        draft.say(format!(
-            "cooldownPeriod {cooldown}: no counterpart: the way down, to 0 too, waits for \
-             behavior.scaleDown.stabilizationWindowSeconds ({window})."
-        ));
-    }
     remarks_on_advanced(draft, advanced);
     for (key, value) in metadata["annotations"].as_object().into_iter().flatten() {
         annotation(draft, key, &text(value));

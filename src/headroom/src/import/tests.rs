@@ -280,13 +280,42 @@ fn triggers_whose_answers_or_windows_would_be_others_are_printed_as_a_preview() 
         (&prometheus(", queryParameters: 'a=b'"), &lacks("queryParameters")),
         (&prometheus(", unsafeSsl: 'true'"), &lacks("unsafeSsl")),
         (&prometheus(", unsafeSsl: 'false'"), ""),
-        (&prometheus(", activationThreshold: '3'"), &lacks("activationThreshold")),
+        (&prometheus(", activationThreshold: '3'"), ""),
         (&prometheus(", activationThreshold: '0'"), ""),
+        (&prometheus(", activationThreshold: '-3'"), &lacks("activationThreshold")),
+        (&prometheus(", activationThreshold: few"), &lacks("activationThreshold")),
         (&prometheus(", timeout: '1000'"), ""),
         (&cron("0 18 * * *"), ""),
         // It ends at noon of the next Monday: the windows that begin on a Tuesday are longer than those of a Monday.
         (&cron("0 12 * * 1"), "the schedule cron is shorter than some windows of trigger cron"),
     ]);
+}
+
+#[test]
+fn way_of_keda_to_zero_and_back_is_kept() {
+    let prometheus = |rest: &str, activation: &str| {
+        let metadata = format!("serverAddress: 'http://p:9090', query: sum(a), threshold: '5'{activation}");
+        scaled("", &format!("{rest}triggers: [{{type: prometheus, metadata: {{{metadata}}}}}]"))
+    };
+    let zero = ["minReplicas: 0", "set them to 1"];
+    prints(keda::convert, &prometheus("", ""), &zero, &["toZeroAfter", "activation", "mode:"]);
+    let wanted = ["toZeroAfter: 2m # cooldownPeriod 120", "activation: \"3\"", "minReplicas: 0"];
+    prints(
+        keda::convert,
+        &prometheus("cooldownPeriod: 120, ", ", activationThreshold: '3'"),
+        &wanted,
+        &["mode:"],
+    );
+    let at_rest = "minReplicaCount: 1, idleReplicaCount: 0, ";
+    prints(keda::convert, &prometheus(at_rest, ""), &["minReplicas: 0 # idleReplicaCount 0"], &["mode:"]);
+    let three = "minReplicaCount: 3, idleReplicaCount: 0, ";
+    let wanted = ["minReplicas: 3", "less than 3 replicas here", "mode: Preview # without idleReplicaCount"];
+    prints(keda::convert, &prometheus(three, ""), &wanted, &["toZeroAfter"]);
+    let always = "minReplicaCount: 1, cooldownPeriod: 120, ";
+    prints(keda::convert, &prometheus(always, ""), &["cooldownPeriod 120: without effect"], &["toZeroAfter"]);
+    let week = "cooldownPeriod: 604801, ";
+    let wanted = ["toZeroAfter: 168h", "mode: Preview # cooldownPeriod is longer"];
+    prints(keda::convert, &prometheus(week, ""), &wanted, &[]);
 }
 
 #[test]

@@ -21,15 +21,17 @@ pub(in crate::import) const SCALED_OBJECT: Table = Table {
         row(
             "initialCooldownPeriod",
             Instead(
-                "a workload goes to 0 once its metrics have asked for 0 throughout behavior.scaleDown.stabilizationWindowSeconds, from \
-                 the first look at it on: set minReplicas to 1 for as long as it must not",
+                "a workload goes to 0 once no metric has been active for timing.toZeroAfter, from the first look at it on: set \
+                 minReplicas to 1 for as long as it must not",
             ),
         ),
+        row("cooldownPeriod", Field("timing.toZeroAfter")),
         row(
-            "cooldownPeriod",
-            Shapes("in a comment: the way to 0 waits for `behavior.scaleDown.stabilizationWindowSeconds`"),
+            "idleReplicaCount",
+            Shapes(
+                "`minReplicas: 0` beside a minReplicaCount of at most 1; else in a comment, and a preview",
+            ),
         ),
-        row("idleReplicaCount", Shapes("in a comment, and a preview: the size is never under `minReplicas`")),
         row("minReplicaCount", Field("minReplicas")),
         row("maxReplicaCount", Field("maxReplicas")),
         row("fallback.failureThreshold", Field("fallback.after")),
@@ -107,7 +109,7 @@ pub(in crate::import) const PROMETHEUS: Table = Table {
         row("serverAddress", Field("workloads.metricSources[].prometheus.url")),
         row("query", Field("metrics[].prometheus.query")),
         row("threshold", Field("metrics[].prometheus.target")),
-        row("activationThreshold", Instead("the workload leaves 0 as soon as the metric asks for a replica")),
+        row("activationThreshold", Field("metrics[].activation")),
         row("timeout", Instead("the source's timeout holds")),
         row(
             "ignoreNullValues",
