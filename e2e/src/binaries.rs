@@ -61,6 +61,14 @@ pub fn kueue() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/kueue/build.sh", &["whole"]))
 }
 
+/// The folder with `bin/karpenter`, Karpenter with its KWOK provider, and `crds/` of the same version.
+///
+/// Builds it when the cache has none: about 5 minutes on 2 cores, milliseconds afterwards.
+pub fn karpenter() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/karpenter/build.sh", &[]))
+}
+
 /// The folder with `bin/` of helm, kustomize and the health checks of GitOps tools (`gitops`). Built like [`control_plane`], in
 /// about 3 minutes.
 pub fn gitops_tools() -> Result<PathBuf> {

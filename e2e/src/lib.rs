@@ -33,6 +33,7 @@ pub mod expander;
 pub mod external_grpc;
 pub mod fixtures;
 pub mod harness;
+pub mod karpenter;
 pub mod kueue;
 pub mod link;
 pub mod metrics_api;

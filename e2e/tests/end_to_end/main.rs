@@ -70,6 +70,8 @@ mod gangs;
 #[cfg(test)]
 mod gitops_tools_understand_us;
 #[cfg(test)]
+mod handed_over_from_karpenter;
+#[cfg(test)]
 mod history_is_compacted_meanwhile;
 #[cfg(test)]
 mod hpa_becomes_a_policy;
