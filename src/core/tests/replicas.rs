@@ -8,7 +8,7 @@ use headroom_core::pods::decision::{Branch, Decision, FallbackStep, WriteOutcome
 use headroom_core::pods::defaulting::defaulted;
 use headroom_core::pods::input::{
     Answer, ContainerRequests, Input, Number, Options, PodPhase, PodRequests, PodSeen, PodValue,
-    ReadyCondition, Sample, Scale, Unknown,
+    ReadyCondition, Sample, Scale, ScalerReading, Unknown,
 };
 use headroom_core::pods::memory::{Memory, parse, render};
 use headroom_core::pods::moment::Moment;
@@ -144,6 +144,33 @@ fn outage() -> Answer<'static> {
     Answer::Unknown(Unknown::Failed("connection refused".into()))
 }
 
+/// An answer of an external scaler, with a target of its own.
+fn scaler(milli: i64, target: Option<i64>) -> Answer<'static> {
+    Answer::Scaler(ScalerReading {
+        values: vec![Sample::of(Quantity::from_milli(milli))],
+        target: target.map(Quantity::from_milli),
+        active: Some(0 < milli),
+    })
+}
+
+#[test]
+fn the_target_of_an_external_scaler_counts_where_the_spec_has_none() {
+    let own = |form: &str| external(MetricTarget { type_: form.into(), ..MetricTarget::default() });
+    for (metric, answer, replicas) in [
+        (own("AverageValue"), scaler(12_000, Some(2000)), 6),
+        (own("Value"), scaler(12_000, Some(6000)), 6),
+        (per_replica(4000), scaler(12_000, Some(2000)), 3),
+        (per_replica(4000), scaler(12_000, None), 3),
+        // Neither has one, and nothing is known: the size stays.
+        (own("AverageValue"), scaler(12_000, None), 3),
+        (own("AverageValue"), scaler(12_000, Some(0)), 3),
+        (own("Value"), outage(), 3),
+    ] {
+        let mut workload = Workload::new(3, vec![metric.clone()]).at_once();
+        assert_eq!(workload.tick(0, std::slice::from_ref(&answer)), replicas, "{metric:?} {answer:?}");
+    }
+}
+
 /// Everything that shows nothing about the load.
 fn nothing_known() -> impl Strategy<Value = Answer<'static>> {
     prop_oneof![
@@ -153,6 +180,7 @@ fn nothing_known() -> impl Strategy<Value = Answer<'static>> {
         Just(Answer::Unknown(Unknown::Stale(Moment::default()))),
         Just(Answer::Unknown(Unknown::Absurd("NaN".into()))),
         Just(number(f64::NAN)),
+        Just(Answer::Scaler(ScalerReading { values: Vec::new(), target: None, active: Some(false) })),
         Just(number(f64::INFINITY)),
         Just(number(f64::NEG_INFINITY)),
         Just(Answer::External(vec![Sample {

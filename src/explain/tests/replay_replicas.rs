@@ -13,7 +13,7 @@ use headroom_core::pods::decision::{Branch, Limit, WriteOutcome};
 use headroom_core::pods::defaulting::defaulted;
 use headroom_core::pods::input::{
     ContainerRequests, ContainerUsage, Number, Options, PodPhase, PodRequests, PodSeen, PodUsage, PodValue,
-    ReadyCondition, ResourceAmounts, Sample, Scale, Unknown,
+    ReadyCondition, ResourceAmounts, Sample, Scale, ScalerReading, Unknown,
 };
 use headroom_core::pods::memory::{Memory, Recommendation, ScaleEvent, ZeroMemory};
 use headroom_core::pods::moment::Moment;
@@ -173,6 +173,11 @@ fn reading(draw: &mut Draw, metric: &MetricSpec, pods: &[Arc<PodSeen>]) -> Readi
             Reading::Pods(pods.iter().map(value).collect())
         }
         "Object" => Reading::Object(sample(draw)),
+        _ if draw.chance(30) => Reading::Scaler(ScalerReading {
+            values: vec![sample(draw)],
+            target: draw.chance(50).then(|| Quantity::from_milli(draw.signed(5000))),
+            active: draw.chance(50).then(|| draw.chance(50)),
+        }),
         _ => Reading::External((0..draw.below(3)).map(|_| sample(draw)).collect()),
     }
 }

@@ -228,8 +228,24 @@ pub enum Answer<'a> {
     Object(Sample),
     /// For External: the values of all series that match.
     External(Vec<Sample>),
+    /// For External, where a server of the external scaler protocol was asked.
+    Scaler(ScalerReading),
     /// Nothing is known.
     Unknown(Unknown),
+}
+
+/// Answer of a server of the external scaler protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScalerReading {
+    /// The values of the metric; they are added up.
+    pub values: Vec<Sample>,
+    /// The server's own target, in the form that the spec's target names by its type. It counts where the spec has no amount.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<Quantity>,
+    /// True if the server has work for the workload; `None` if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active: Option<bool>,
 }
 
 /// Reason why a metric has no value. None of these is ever 0.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::amount::Amount;
 use crate::conditions;
 use crate::decision::MetricStep;
-use crate::input::{Answer, Number, PodUsage, PodValue, Sample, Unknown};
+use crate::input::{Answer, Number, PodUsage, PodValue, Sample, ScalerReading, Unknown};
 use crate::moment::Moment;
 use crate::numbers::wrapped_64;
 
@@ -192,10 +192,12 @@ fn external(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -
     let source = spec.external.as_ref().ok_or_else(|| failed("the metric has no source external"))?;
     check_selector(&source.metric)?;
     let values = |answer: &Answer<'_>| match answer {
-        Answer::External(samples) => value_of(around, &source.metric.name, samples),
+        Answer::External(samples) | Answer::Scaler(ScalerReading { values: samples, .. }) => {
+            value_of(around, &source.metric.name, samples)
+        }
         other => Err(unknown(other, &source.metric.name)),
     };
-    let (proposal, amount, total) = match (source.target.average_value, source.target.value) {
+    let (proposal, amount, total) = match amounts(&source.target, answer) {
         (Some(amount), _) => {
             let target = target_milli(amount)?;
             let total = average_total(&values(answer)?);
@@ -206,12 +208,29 @@ fn external(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -
             let total = value_total(&values(answer)?);
             (sound(calculator::of_value(around, total, target))?, amount, total)
         }
-        (None, None) => return Err(failed("the target has neither a value nor an averageValue")),
+        (None, None) => {
+            // The server that would have the target has not answered: that is the reason.
+            values(answer)?;
+            return Err(failed("the target has neither a value nor an averageValue"));
+        }
     };
     let metric = source.metric.clone();
     let external = Some(ExternalStatus { metric, current: average_status(&proposal) });
     let status = MetricStatus { type_: spec.type_.clone(), external, ..MetricStatus::default() };
     Ok(Worked { name: name(spec), target: amount.to_string(), proposal, status, total: Some(total) })
+}
+
+/// Amounts of a target, `averageValue` and `value`: where it has neither, the server's own in the form of the target's type.
+fn amounts(target: &MetricTarget, answer: &Answer<'_>) -> (Option<Amount>, Option<Amount>) {
+    let served = match answer {
+        Answer::Scaler(reading) => reading.target.map(|target| Amount::from_milli(target.milli())),
+        _ => None,
+    };
+    match (target.average_value, target.value) {
+        (None, None) if target.type_ == "Value" => (None, served),
+        (None, None) => (served, None),
+        written => written,
+    }
 }
 
 /// A proposal from a ratio. What is not a number proposes nothing.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::decision::{Decision, Rescale, Steps};
 use crate::input::{
     Answer, Input, Options, PodPhase, PodRequests, PodSeen, PodUsage, PodValue, ReadyCondition, Sample,
-    Scale, Unknown,
+    Scale, ScalerReading, Unknown,
 };
 use crate::memory::Memory;
 use crate::moment::Moment;
@@ -94,6 +94,8 @@ pub enum Reading {
     Object(Sample),
     /// See [`Answer::External`].
     External(Vec<Sample>),
+    /// See [`Answer::Scaler`].
+    Scaler(ScalerReading),
     /// See [`Answer::Unknown`].
     Unknown(Unknown),
 }
@@ -105,6 +107,7 @@ impl Reading {
             Self::Pods(values) => Answer::Pods(values.clone()),
             Self::Object(sample) => Answer::Object(sample.clone()),
             Self::External(samples) => Answer::External(samples.clone()),
+            Self::Scaler(reading) => Answer::Scaler(reading.clone()),
             Self::Unknown(unknown) => Answer::Unknown(unknown.clone()),
         }
     }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{HIDDEN, Hider};
-use headroom_core::pods::input::{ContainerUsage, Number, PodRequests, PodUsage, Sample, Unknown};
+use headroom_core::pods::input::{
+    ContainerUsage, Number, PodRequests, PodUsage, Sample, ScalerReading, Unknown,
+};
 use headroom_core::pods::record::{Reading, ReplicaRecord, Undecided, WorkloadRecord};
 use headroom_core::pods::selector::Selector;
 use headroom_core::pods::spec::{
@@ -174,7 +176,9 @@ impl Hider<'_> {
                 values.sort_by(|a, b| a.pod.cmp(&b.pod));
             }
             Reading::Object(sample) => self.sample(sample),
-            Reading::External(samples) => samples.iter_mut().for_each(|sample| self.sample(sample)),
+            Reading::External(samples) | Reading::Scaler(ScalerReading { values: samples, .. }) => {
+                samples.iter_mut().for_each(|sample| self.sample(sample));
+            }
             Reading::Unknown(Unknown::Failed(why) | Unknown::Absurd(why)) => *why = HIDDEN.into(),
             Reading::Unknown(Unknown::Empty | Unknown::Stale(_)) => {}
         }

@@ -98,6 +98,7 @@ fn reading(answer: Answer<'_>) -> Reading {
         Answer::Pods(values) => Reading::Pods(values),
         Answer::Object(sample) => Reading::Object(sample),
         Answer::External(samples) => Reading::External(samples),
+        Answer::Scaler(reading) => Reading::Scaler(reading),
         Answer::Unknown(unknown) => Reading::Unknown(unknown),
     }
 }
