@@ -1,4 +1,7 @@
-//! Keys and certificates of one control plane, made in memory and valid for that run; no file, no network.
+//! Keys and certificates, made for one run: those of a control plane in memory, those of a server and its client as files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use rcgen::{
@@ -46,4 +49,47 @@ pub(crate) fn generate() -> Result<Pki> {
         front_proxy_cert: client_cert.pem(),
         front_proxy_key: client_key.serialize_pem(),
     })
+}
+
+/// Files of a CA, of one that signed nothing, and certificates with their keys.
+#[derive(Debug)]
+pub struct MutualTls {
+    pub ca: PathBuf,
+    pub other_ca: PathBuf,
+    pub server: (PathBuf, PathBuf),
+    pub client: (PathBuf, PathBuf),
+}
+
+impl MutualTls {
+    /// Writes the files into `folder`, for a server of this name.
+    pub fn new(folder: &Path, server: &str) -> Result<Self> {
+        let file = |name: &str, text: &str| -> Result<PathBuf> {
+            let path = folder.join(name);
+            fs::write(&path, text)?;
+            Ok(path)
+        };
+        let authority = || -> Result<(String, Issuer<'static, KeyPair>)> {
+            let key = KeyPair::generate()?;
+            let mut params = CertificateParams::default();
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            Ok((params.self_signed(&key)?.pem(), Issuer::new(params, key)))
+        };
+        let (ca, issuer) = authority()?;
+        let leaf = |name: &str, usage: ExtendedKeyUsagePurpose| -> Result<(PathBuf, PathBuf)> {
+            let key = KeyPair::generate()?;
+            let mut params = CertificateParams::new(vec![name.to_owned()])?;
+            params.extended_key_usages = vec![usage];
+            let cert = params.signed_by(&key, &issuer)?;
+            Ok((
+                file(&format!("{name}.crt"), &cert.pem())?,
+                file(&format!("{name}.key"), &key.serialize_pem())?,
+            ))
+        };
+        Ok(Self {
+            ca: file("ca.crt", &ca)?,
+            other_ca: file("other-ca.crt", &authority()?.0)?,
+            server: leaf(server, ExtendedKeyUsagePurpose::ServerAuth)?,
+            client: leaf("operator.example", ExtendedKeyUsagePurpose::ClientAuth)?,
+        })
+    }
 }

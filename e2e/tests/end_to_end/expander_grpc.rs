@@ -1,6 +1,5 @@
 //! A server on upstream's package decides which pool grows, rejects all, and is silent; the operator asks it over mutual TLS.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +9,7 @@ use e2e::control_plane::{ControlPlane, Options};
 use e2e::expander::{ExpanderServer, ServerFiles};
 use e2e::fixtures::{deployment, pool};
 use e2e::harness::cluster_test;
+use e2e::pki::MutualTls;
 use e2e::wait;
 use headroom_core::labels::ObjectKey;
 use headroom_core::question::{Question, QuestionOption, QuestionPod};
@@ -20,7 +20,6 @@ use headroom_externalgrpc::expander::Expander;
 use headroom_observe::host::Host;
 use headroom_provider::expander::{AskExpander as _, BestOptions, ExpanderSettings};
 use headroom_provider::external_grpc::{Address, Tls};
-use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 use serde_json::{Value, json};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -112,7 +111,7 @@ async fn rejected(cluster: &ControlPlane) -> Result<()> {
 #[tokio::test]
 async fn a_server_behind_mutual_tls_is_asked_and_no_other() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let files = certificates(folder.path())?;
+    let files = MutualTls::new(folder.path(), "chooser.example")?;
     let server_files = ServerFiles { cert: &files.server.0, key: &files.server.1, ca: &files.ca };
     let server = ExpanderServer::start(folder.path(), Some(server_files)).await?;
     let expander = Expander::new(Host::machine());
@@ -181,40 +180,4 @@ fn question() -> Question {
         class: Arc::new(class),
     };
     Question::new(vec![option("large"), option("small")], vec![pod])
-}
-
-/// A CA, one that signed nothing, and certificates with their keys.
-struct Files {
-    ca: PathBuf,
-    other_ca: PathBuf,
-    server: (PathBuf, PathBuf),
-    client: (PathBuf, PathBuf),
-}
-
-fn certificates(folder: &Path) -> Result<Files> {
-    let file = |name: &str, text: &str| -> Result<PathBuf> {
-        let path = folder.join(name);
-        fs::write(&path, text)?;
-        Ok(path)
-    };
-    let authority = || -> Result<(String, Issuer<'static, KeyPair>)> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::default();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        Ok((params.self_signed(&key)?.pem(), Issuer::new(params, key)))
-    };
-    let (ca, issuer) = authority()?;
-    let leaf = |name: &str, usage: ExtendedKeyUsagePurpose| -> Result<(PathBuf, PathBuf)> {
-        let key = KeyPair::generate()?;
-        let mut params = CertificateParams::new(vec![name.to_owned()])?;
-        params.extended_key_usages = vec![usage];
-        let cert = params.signed_by(&key, &issuer)?;
-        Ok((file(&format!("{name}.crt"), &cert.pem())?, file(&format!("{name}.key"), &key.serialize_pem())?))
-    };
-    Ok(Files {
-        ca: file("ca.crt", &ca)?,
-        other_ca: file("other-ca.crt", &authority()?.0)?,
-        server: leaf("chooser.example", ExtendedKeyUsagePurpose::ServerAuth)?,
-        client: leaf("operator.example", ExtendedKeyUsagePurpose::ClientAuth)?,
-    })
 }

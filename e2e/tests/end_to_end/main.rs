@@ -60,6 +60,8 @@ mod expander_grpc;
 mod explain_page_is_true;
 mod external_grpc;
 #[cfg(test)]
+mod external_scaler;
+#[cfg(test)]
 mod foreign_scheduler_buys_nothing;
 #[cfg(test)]
 mod from_zero_to_running;

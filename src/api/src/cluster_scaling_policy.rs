@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity};
-use super::external_grpc::{ADDRESS_PATTERN, ExternalGrpcTls};
+use super::external_grpc::{ADDRESS_PATTERN, ExternalGrpcTls, SERVER_NAME_PATTERN};
 
 /// The only name that a ClusterScalingPolicy may have.
 pub const POLICY_NAME: &str = "default";
@@ -102,7 +102,7 @@ pub struct WorkloadScaling {
     #[schemars(with = "ScaleInChoice")]
     pub scale_in: Option<ScaleInChoice>,
 
-    /// Prometheus servers that ScalingPolicies may ask. Default: none. At most 16.
+    /// Servers that ScalingPolicies may ask for metrics. Default: none. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(validation = Rule::new("self.all(s, self.exists_one(o, o.name == s.name))")
@@ -130,16 +130,75 @@ pub enum ScaleInChoice {
     EmptyNodes,
 }
 
-/// A server that ScalingPolicies may ask for metrics.
+/// A server that ScalingPolicies may ask for metrics. Exactly one of `prometheus` and `externalScaler` is set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.prometheus) != has(self.externalScaler)")
+    .message("metricSources[] needs exactly one of prometheus and externalScaler: set one and remove the other"))]
 pub struct MetricSource {
     /// Name by which ScalingPolicies refer to it, unique in the list. Required.
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
     pub name: String,
 
-    /// A Prometheus server. Required.
-    pub prometheus: PrometheusServer,
+    /// A Prometheus server. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prometheus: Option<PrometheusServer>,
+
+    /// A server of KEDA's external scaler protocol. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_scaler: Option<ExternalScalerServer>,
+}
+
+/// A server of KEDA's external scaler protocol (`externalscaler.ExternalScaler`, over gRPC).
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.tls) != (has(self.insecure) && self.insecure)")
+    .message("externalScaler needs exactly one of tls and insecure: true: add tls, or insecure: true for a connection without encryption"))]
+pub struct ExternalScalerServer {
+    /// Address of the server, host and port, such as `scaler.queues:6000`; IPv6 addresses in brackets. Required.
+    #[schemars(length(min = 3, max = 260), regex(pattern = ADDRESS_PATTERN))]
+    pub address: String,
+
+    /// Encryption and authentication of the connection. Default: none; required unless `insecure` is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<ExternalScalerTls>,
+
+    /// True to connect without encryption. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insecure: Option<bool>,
+
+    /// Namespaces whose policies may ask the server: it is sent the namespace, and tells namespaces apart itself or not at
+    /// all. Default: all. At most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = NAME_PATTERN)))]
+    pub namespaces: Vec<String>,
+}
+
+/// Encryption and authentication of a connection to an external scaler. Files are read again each minute.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.certFile) == has(self.keyFile)")
+    .message("externalScaler.tls needs both certFile and keyFile, or neither: add the missing one"))]
+pub struct ExternalScalerTls {
+    /// File with the certificates in PEM of the CAs that may have signed the server's, below
+    /// `/etc/headroom/metric-sources/`. Required.
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub ca_file: String,
+
+    /// File with the operator's own certificate in PEM, below the same folder. Default: none; required with `keyFile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub cert_file: Option<String>,
+
+    /// File with the key of that certificate, below the same folder. Default: none; required with `certFile`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub key_file: Option<String>,
+
+    /// Name that the server's certificate has to be for. Default: the host of `address`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = SERVER_NAME_PATTERN))]
+    pub server_name: Option<String>,
 }
 
 /// A Prometheus server, or anything that answers its query API.

@@ -24,9 +24,10 @@ pub use cluster_api::{
 };
 pub use cluster_scaling_policy::{
     Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
-    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, EmptyAnswer, Expander, ExpanderPods, GrpcExpander,
-    HealthGate, HpaOwnership, MetricSource, NodeScaling, PoolVerdict, PrometheusServer, ProvisioningRequests,
-    Removals, RequestClass, ScaleInChoice, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
+    ClusterScalingPolicySpec, ClusterScalingPolicyStatus, EmptyAnswer, Expander, ExpanderPods,
+    ExternalScalerServer, ExternalScalerTls, GrpcExpander, HealthGate, HpaOwnership, MetricSource,
+    NodeScaling, PoolVerdict, PrometheusServer, ProvisioningRequests, Removals, RequestClass, ScaleInChoice,
+    UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use external_grpc::{ExternalGrpcNodeGroup, ExternalGrpcOptions, ExternalGrpcProvider, ExternalGrpcTls};

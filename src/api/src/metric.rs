@@ -24,15 +24,17 @@ pub enum MetricType {
     External,
     /// The answer to a query to a Prometheus server that the ClusterScalingPolicy names.
     Prometheus,
+    /// The answer of a server of KEDA's external scaler protocol that the ClusterScalingPolicy names.
+    ExternalScaler,
 }
 
 /// One metric and its target. Exactly the member that `type` names is set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus)")
+#[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus) && (self.type == 'ExternalScaler') == has(self.externalScaler)")
     .message("metrics[] must have exactly the member that its type names: set that one and remove the others").field_path(".type"))]
-#[x_kube(validation = Rule::new("!has(self.activation) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus'")
-    .message("activation needs a metric that does not come from the pods (Object, External or Prometheus): remove it from this one").field_path(".activation"))]
+#[x_kube(validation = Rule::new("!has(self.activation) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler'")
+    .message("activation needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): remove it from this one").field_path(".activation"))]
 pub struct MetricSpec {
     /// Kind of the metric. Required.
     #[serde(rename = "type")]
@@ -67,6 +69,10 @@ pub struct MetricSpec {
     /// For type Prometheus. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prometheus: Option<PrometheusMetric>,
+
+    /// For type ExternalScaler. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub external_scaler: Option<ExternalScalerMetric>,
 }
 
 /// CPU or memory of the pods, from metrics.k8s.io.
@@ -144,6 +150,67 @@ pub struct PrometheusMetric {
     /// Target: `value`, or `averageValue` over the replicas. Required.
     pub target: MetricTarget,
 }
+
+/// The answer of a server of KEDA's external scaler protocol. The server gets name and namespace of the policy as those of the
+/// ScaledObject.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.target) || !has(self.targetType)")
+    .message("externalScaler.targetType is the form of the server's own target: remove it, or remove target").field_path(".targetType"))]
+pub struct ExternalScalerMetric {
+    /// Name of the server among `workloads.metricSources` of the ClusterScalingPolicy. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub source: String,
+
+    /// Name of the metric, as the server has it in its answer to GetMetricSpec. Default: the only one that the server has;
+    /// required where it has several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub metric_name: Option<String>,
+
+    /// Parameters that the server gets with each question, as `triggers[].metadata` of a ScaledObject. Default: none. At most
+    /// 32.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "scaler_metadata")]
+    pub metadata: BTreeMap<String, String>,
+
+    /// Target: `value`, or `averageValue` over the replicas. Default: the one that the server has for the metric.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<MetricTarget>,
+
+    /// Form of the server's own target: `AverageValue` or `Value`, as `metricType` of a trigger. Default: `AverageValue`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "ScalerTargetType")]
+    pub target_type: Option<ScalerTargetType>,
+
+    /// True to keep a stream of the server's activity open (StreamIsActive): a change of it evaluates the workload within a
+    /// second. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub push: Option<bool>,
+}
+
+/// Form of a target that comes from a server.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ScalerTargetType {
+    /// The metric divided by the pods.
+    #[default]
+    AverageValue,
+    /// The metric as it is.
+    Value,
+}
+
+fn scaler_metadata(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": SCALER_METADATA_MAX,
+        "additionalProperties": { "type": "string", "maxLength": SCALER_VALUE_MAX },
+    })
+}
+
+/// Most parameters of one external scaler metric.
+pub const SCALER_METADATA_MAX: usize = 32;
+/// Longest value of a parameter, in characters.
+pub const SCALER_VALUE_MAX: usize = 1024;
 
 /// An object in the policy's namespace.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

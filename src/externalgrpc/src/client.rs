@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use futures::stream::{BoxStream, StreamExt as _};
 use headroom_observe::host::Host;
 use headroom_observe::host::files;
 use headroom_provider::external_grpc::{Address, Tls};
@@ -31,6 +32,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(30);
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Largest request: what servers in Go accept by default.
 const REQUEST_BYTES_MAX: usize = 4 << 20;
+/// A connection is probed after so long without a packet, so that a stream whose server has vanished ends.
+const PROBED_AFTER: Duration = Duration::from_secs(60);
 /// Files with certificates and keys are read again after this long.
 const FILES_TTL: Duration = Duration::from_secs(60);
 
@@ -38,6 +41,8 @@ const FILES_TTL: Duration = Duration::from_secs(60);
 pub(crate) struct Client {
     address: Address,
     host: Arc<Host>,
+    /// Largest answer that is read.
+    answer_bytes_max: usize,
     state: Mutex<State>,
     /// One attempt to connect at a time.
     connecting: tokio::sync::Mutex<()>,
@@ -67,7 +72,14 @@ impl Client {
     /// A client that connects at its first call.
     #[must_use]
     pub(crate) fn new(address: Address, host: Arc<Host>) -> Self {
-        Self { address, host, state: Mutex::default(), connecting: tokio::sync::Mutex::default() }
+        let connecting = tokio::sync::Mutex::default();
+        Self { address, host, answer_bytes_max: ANSWER_BYTES_MAX, state: Mutex::default(), connecting }
+    }
+
+    /// The same, which reads answers of so many bytes at most.
+    #[must_use]
+    pub(crate) fn with_answers_of(self, answer_bytes_max: usize) -> Self {
+        Self { answer_bytes_max, ..self }
     }
 
     fn state(&self) -> std::sync::MutexGuard<'_, State> {
@@ -120,6 +132,7 @@ impl Client {
         // No keepalive pings: servers in Go disconnect clients that ping more often than every five minutes.
         let endpoint =
             Endpoint::from_shared(format!("{scheme}://{address}"))?.connect_timeout(CONNECT_DEADLINE);
+        let endpoint = endpoint.tcp_keepalive(Some(PROBED_AFTER));
         let (Some(tls), Some(files)) = (tls, files) else { return Ok(endpoint) };
         let host = address.rsplit_once(':').map_or(&**address, |(host, _)| host);
         let name = tls.server_name.as_deref().unwrap_or(host.trim_matches(['[', ']']));
@@ -175,17 +188,7 @@ impl Client {
         Q: prost::Message + 'static,
         A: prost::Message + Default + 'static,
     {
-        let channel = self.channel().await?;
-        if REQUEST_BYTES_MAX < message.encoded_len() {
-            return Err(CallError::not_sent(format!("{rpc}: the request is larger than 4 MiB")));
-        }
-        let mut grpc = Grpc::new(channel).max_decoding_message_size(ANSWER_BYTES_MAX);
-        if let Err(error) = grpc.ready().await {
-            self.state().channel = None;
-            return Err(CallError::not_sent(format!("{rpc}: {}", in_words(&error))));
-        }
-        let path = PathAndQuery::try_from(format!("{service}{rpc}"))
-            .map_err(|error| CallError::not_sent(error.to_string()))?;
+        let (mut grpc, path) = self.ready(service, rpc, message.encoded_len()).await?;
         let mut request = Request::new(message);
         request.set_timeout(deadline);
         let call = grpc.unary::<Q, A, _>(request, path, ProstCodec::default());
@@ -199,6 +202,49 @@ impl Client {
             self.state().channel = None;
         }
         Err(error)
+    }
+
+    /// Calls an RPC that answers with a stream. It has no deadline: servers may answer nothing for as long as nothing happens.
+    pub(crate) async fn stream_of<Q, A>(
+        &self,
+        service: &'static str,
+        rpc: &'static str,
+        message: Q,
+    ) -> Answer<BoxStream<'static, Answer<A>>>
+    where
+        Q: prost::Message + 'static,
+        A: prost::Message + Default + 'static,
+    {
+        let (mut grpc, path) = self.ready(service, rpc, message.encoded_len()).await?;
+        let opened = grpc.server_streaming::<Q, A, _>(Request::new(message), path, ProstCodec::default());
+        match opened.await {
+            Ok(answers) => Ok(answers
+                .into_inner()
+                .map(move |answer| answer.map_err(|status| failed(rpc, &status)))
+                .boxed()),
+            Err(status) => Err(failed(rpc, &status)),
+        }
+    }
+
+    /// A connection that takes a call, and the call's path.
+    async fn ready(
+        &self,
+        service: &'static str,
+        rpc: &'static str,
+        request_bytes: usize,
+    ) -> Answer<(Grpc<Channel>, PathAndQuery)> {
+        let channel = self.channel().await?;
+        if REQUEST_BYTES_MAX < request_bytes {
+            return Err(CallError::not_sent(format!("{rpc}: the request is larger than 4 MiB")));
+        }
+        let mut grpc = Grpc::new(channel).max_decoding_message_size(self.answer_bytes_max);
+        if let Err(error) = grpc.ready().await {
+            self.state().channel = None;
+            return Err(CallError::not_sent(format!("{rpc}: {}", in_words(&error))));
+        }
+        let path = PathAndQuery::try_from(format!("{service}{rpc}"))
+            .map_err(|error| CallError::not_sent(error.to_string()))?;
+        Ok((grpc, path))
     }
 }
 

@@ -1,4 +1,5 @@
-//! Provider ExternalGrpc: node groups of any server of Cluster Autoscaler's externalgrpc protocol. What it remembers beyond
+//! Clients of gRPC protocols: Cluster Autoscaler's `externalgrpc`, whose node groups are provider ExternalGrpc, its expander
+//! `grpc`, and KEDA's external scalers. What the provider remembers beyond
 //! a restart is in core's journal: increases of an earlier term begin in doubt.
 
 pub mod calls;
@@ -8,6 +9,7 @@ mod group;
 mod memory;
 mod options;
 mod resize;
+pub mod scaler;
 mod server;
 mod template;
 mod view;

@@ -13,6 +13,10 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::options::RunOptions;
+use headroom_api::MetricSource;
+use headroom_api::validate::ValidatedWorkloads;
+#[cfg(feature = "external-grpc")]
+use headroom_api::{ExternalScalerServer, ExternalScalerTls};
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver, SHARED_PART};
@@ -142,17 +146,50 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
         let numbers = numbers.clone();
         let observer: ReadObserver = Arc::new(move |source, outcome| numbers.workloads.read(source, outcome));
         let source = ClusterMetrics::new(client.clone(), &host, bounds).observed_by(observer);
-        let declared = settings.metric_sources.iter().map(|source| PrometheusSource {
-            name: source.name.clone(),
-            url: source.prometheus.url.clone(),
-            namespace_label: source.prometheus.namespace_label.clone(),
-            bearer_token_file: source.prometheus.bearer_token_file.as_ref().map(PathBuf::from),
-            allow_insecure_token: source.prometheus.allow_insecure_token.unwrap_or(false),
-            ca_file: source.prometheus.ca_file.as_ref().map(PathBuf::from),
-        });
-        source.declare(&declared.collect::<Vec<_>>());
-        Arc::new(source)
+        let servers: Vec<PrometheusSource> = settings.metric_sources.iter().filter_map(prometheus).collect();
+        source.declare(&servers);
+        Arc::new(with_scalers(source, settings, &host))
     })
+}
+
+fn prometheus(source: &MetricSource) -> Option<PrometheusSource> {
+    let server = source.prometheus.as_ref()?;
+    Some(PrometheusSource {
+        name: source.name.clone(),
+        url: server.url.clone(),
+        namespace_label: server.namespace_label.clone(),
+        bearer_token_file: server.bearer_token_file.as_ref().map(PathBuf::from),
+        allow_insecure_token: server.allow_insecure_token.unwrap_or(false),
+        ca_file: server.ca_file.as_ref().map(PathBuf::from),
+    })
+}
+
+#[cfg(feature = "external-grpc")]
+fn with_scalers(metrics: ClusterMetrics, settings: &ValidatedWorkloads, host: &Arc<Host>) -> ClusterMetrics {
+    use headroom_observe::metrics::{ScalerSource, ScalerTls};
+
+    let declared = settings.metric_sources.iter().filter_map(|source| {
+        let ExternalScalerServer { address, tls, insecure: _, namespaces } =
+            source.external_scaler.as_ref()?;
+        let tls =
+            tls.as_ref().map(|ExternalScalerTls { ca_file, cert_file, key_file, server_name }| ScalerTls {
+                ca_file: ca_file.into(),
+                identity_files: cert_file
+                    .as_ref()
+                    .zip(key_file.as_ref())
+                    .map(|(cert, key)| (cert.into(), key.into())),
+                server_name: server_name.clone(),
+            });
+        let (name, address, namespaces) = (source.name.clone(), address.clone(), namespaces.clone());
+        Some(ScalerSource { name, address, tls, namespaces })
+    });
+    let declared: Vec<ScalerSource> = declared.collect();
+    metrics.with_scalers(&declared, &headroom_externalgrpc::scaler::connect(host.clone()))
+}
+
+#[cfg(not(feature = "external-grpc"))]
+fn with_scalers(metrics: ClusterMetrics, _: &ValidatedWorkloads, _: &Arc<Host>) -> ClusterMetrics {
+    metrics
 }
 
 /// The clouds of this build. Nothing of a cloud is called before a pool asks for it.

@@ -79,6 +79,7 @@ impl Scalers {
 
 const OLD: &str = "an older program wrote the snapshot, without what it asks for";
 const NOT_REPORTED: &str = "its status does not report it yet";
+const OF_SERVER: &str = "its target is the server's own, which the snapshot does not have";
 const VALUE: &str = "a target of type Value: how its value answers to replicas is not known";
 const CONTAINER: &str = "a snapshot does not distinguish the containers of a pod";
 const UNKNOWN: &str = "no such metric is simulated";
@@ -153,8 +154,9 @@ fn shared(asked: &Value) -> Result<Metric, (String, &'static str)> {
             None => (name.to_owned(), UNKNOWN),
         });
     };
-    match member(asked).and_then(|member| text(member, &["target", "type"])) {
-        Some("Value") => Err((metric.to_string(), VALUE)),
+    match (member(asked).and_then(|member| text(member, &["target", "type"])), &metric) {
+        (Some("Value"), _) => Err((metric.to_string(), VALUE)),
+        (None, Metric::ExternalScaler { .. }) => Err((metric.to_string(), OF_SERVER)),
         _ => Ok(metric),
     }
 }
@@ -245,12 +247,16 @@ fn milli_of_policy(
 /// Longest name of a metric in the status of a ScalingPolicy, in characters.
 const NAME_MAX: usize = 256;
 
-/// The name of a metric in the steps of a decision, where a query to Prometheus is an external metric by its text.
+/// The name of a metric in the steps of a decision, where a query to Prometheus is an external metric by its text, and a metric of
+/// an external scaler one by its name or that of the source.
 fn step_name(asked: &Value) -> Option<String> {
-    let in_v2 = match at(asked, &["prometheus"]) {
-        Some(prometheus) => json!({"type": "External", "external":
-            {"metric": {"name": prometheus["query"]}, "target": prometheus["target"]}}),
-        None => asked.clone(),
+    let external = |name: &Value, target: &Value| json!({"type": "External", "external": {"metric": {"name": name}, "target": target}});
+    let in_v2 = match (at(asked, &["prometheus"]), at(asked, &["externalScaler"])) {
+        (Some(prometheus), _) => external(&prometheus["query"], &prometheus["target"]),
+        (None, Some(scaler)) => {
+            external(scaler.get("metricName").unwrap_or(&scaler["source"]), &scaler["target"])
+        }
+        (None, None) => asked.clone(),
     };
     serde_json::from_value::<MetricSpec>(in_v2).ok().as_ref().map(metric_name)
 }
@@ -268,7 +274,11 @@ fn request_milli(target: &Target, world: &WorldRecord, metric: &Metric) -> Optio
     let milli = match metric {
         Metric::Cpu => requests.cpu_milli,
         Metric::Memory => requests.memory_bytes.saturating_mul(1000),
-        Metric::Pods(_) | Metric::Object(..) | Metric::External(_) | Metric::Prometheus { .. } => 0,
+        Metric::Pods(_)
+        | Metric::Object(..)
+        | Metric::External(_)
+        | Metric::Prometheus { .. }
+        | Metric::ExternalScaler { .. } => 0,
     };
     Some(milli).filter(|milli| 0 < *milli)
 }

@@ -306,18 +306,23 @@ impl<'a> Deciding<'a> {
                 false => metric::evaluate(&around, spec, answer),
             });
         }
-        self.activity = self.activity_of(&mut all);
+        self.activity = self.activity_of(&mut all, input.answers);
         let (best, failures) = self.largest(all);
         self.combined(scale, best, failures)
     }
 
-    /// Finds the metrics that are active, where that matters, and what they say together.
-    fn activity_of(&self, all: &mut [Evaluated]) -> Activity {
+    /// Finds the metrics that are active, where that matters, and what they say together. Of its own metric an external scaler
+    /// knows it, if it was asked.
+    fn activity_of(&self, all: &mut [Evaluated], answers: &[Answer<'_>]) -> Activity {
         let Some(rules) = self.zero_rules() else { return Activity::NoMatter };
         let failed = all.iter().any(|evaluated| evaluated.failure.is_some());
         for (index, evaluated) in all.iter_mut().enumerate() {
             let activation = i128::from(rules.activation_milli(index));
-            evaluated.step.active = evaluated.total.map(|total| activation < total);
+            let asked = match answers.get(index) {
+                Some(Answer::Scaler(reading)) => reading.active,
+                _ => None,
+            };
+            evaluated.step.active = asked.or_else(|| evaluated.total.map(|total| activation < total));
         }
         if all.iter().any(|evaluated| evaluated.step.active == Some(true)) {
             Activity::Active

@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use headroom_core::pods::input::{ContainerUsage, Number, PodUsage, PodValue, ResourceAmounts, Sample};
+use futures::stream::{self, BoxStream, StreamExt as _};
+use headroom_core::pods::input::{
+    ContainerUsage, Number, PodUsage, PodValue, ResourceAmounts, Sample, ScalerReading,
+};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::spec::{MetricIdentifier, MetricSelector, ScaleTargetRef};
 use headroom_core::quantity::Quantity;
@@ -19,7 +22,7 @@ use super::simulated_cloud::SharedCluster;
 use super::store::{Filter, Kind, LabelSelector, ObjectKey, Store, at, condition, text};
 use super::wire::ApiServer;
 use headroom_observe::host::Host;
-use headroom_observe::metrics::{Answer, MetricsSource, Outage, Question, Why};
+use headroom_observe::metrics::{Answer, Called, MetricsSource, Outage, Question, ScalerQuery, Why};
 
 /// Period in which usage is measured, and the span of a measurement. Source: metrics-server's --metric-resolution.
 const RESOLUTION: Seconds = Seconds(15);
@@ -250,6 +253,30 @@ impl MetricsSource for Measured {
         let metric = Metric::Prometheus { source: source.to_owned(), query: query.to_owned() };
         async move { self.whole(source, namespace, &metric) }.boxed()
     }
+
+    /// A simulated server has a load, and no targets of its own. There is work while there is a load.
+    fn external_scaler<'a>(&'a self, query: &'a ScalerQuery) -> BoxFuture<'a, Answer<ScalerReading>> {
+        async move {
+            let ScalerQuery { source, object, metric, wants_target } = query;
+            if *wants_target {
+                let words = "a simulated server has no targets: set externalScaler.target of the metric";
+                return Err(query.question().refused(words));
+            }
+            let metric = Metric::ExternalScaler {
+                source: source.clone(),
+                metric: metric.clone(),
+                metadata: object.metadata.clone(),
+            };
+            let sample = self.whole(source, &object.namespace, &metric)?;
+            let active = matches!(&sample.value, Number::Quantity(load) if !load.is_zero());
+            Ok(ScalerReading { values: vec![sample], target: None, active: Some(active) })
+        }
+        .boxed()
+    }
+
+    fn activity(&self, _: &ScalerQuery) -> Answer<BoxStream<'static, Called<bool>>> {
+        Ok(stream::pending().boxed())
+    }
 }
 
 fn identifier(name: &str, selector: Option<&MetricSelector>) -> MetricIdentifier {
@@ -355,6 +382,23 @@ mod tests {
         assert_eq!(external.iter().map(milli).collect::<Vec<_>>(), [40_000]);
         assert_eq!(milli(&measured.object_metric("shop", &ingress, "rps", None).await.unwrap()), 30_000);
         assert_eq!(milli(&measured.prometheus("shop", "main", "sum(queue)").await.unwrap()), 20_000);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_external_scaler_has_the_load_of_its_parameters_and_no_target_of_its_own() {
+        let metadata: std::collections::BTreeMap<String, String> = [("queue".into(), "a".into())].into();
+        let metric = Metric::ExternalScaler { source: "q".into(), metric: None, metadata: metadata.clone() };
+        let measured = measured(&[("web", metric, 40_000)]);
+        let mut query = ScalerQuery { source: "q".into(), ..ScalerQuery::default() };
+        query.object.namespace = "shop".into();
+        let other = measured.external_scaler(&query).await.unwrap_err();
+        assert_eq!(other.reason(), "MetricsNotRegistered");
+        query.object.metadata = metadata;
+        let reading = measured.external_scaler(&query).await.unwrap();
+        assert_eq!((milli(&reading.values[0]), reading.target, reading.active), (40_000, None, Some(true)));
+        query.wants_target = true;
+        let failure = measured.external_scaler(&query).await.unwrap_err();
+        assert!(failure.to_string().contains("set externalScaler.target"), "{failure}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,8 @@ use headroom_core::window::Window;
 use super::workloads::{HOUR, read_sync_period};
 use super::{Checker, FieldError};
 use crate::metric::{
-    Behavior, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName, ScalingRules,
+    Behavior, ExternalScalerMetric, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName,
+    SCALER_METADATA_MAX, SCALER_VALUE_MAX, ScalingRules,
 };
 use crate::scaling_policy::{
     Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, SelectionStrategy, SurgePolicy, Target,
@@ -226,7 +227,7 @@ fn read_scale(
         0 < min || metrics.iter().any(is_beyond_pods),
         "spec.minReplicas",
         "is 0 and every metric comes from the pods",
-        "raise it, or add a metric of type Object, External or Prometheus",
+        "raise it, or add a metric of type Object, External, Prometheus or ExternalScaler",
     );
     for (index, metric) in metrics.iter().enumerate() {
         read_metric(check, metric, &format!("spec.metrics[{index}]"));
@@ -246,7 +247,12 @@ fn read_scale(
 
 /// True if the metric does not come from the pods.
 fn is_beyond_pods(metric: &MetricSpec) -> bool {
-    matches!(metric.type_, MetricType::Object | MetricType::External | MetricType::Prometheus)
+    match metric.type_ {
+        MetricType::Object | MetricType::External | MetricType::Prometheus | MetricType::ExternalScaler => {
+            true
+        }
+        MetricType::Resource | MetricType::ContainerResource | MetricType::Pods => false,
+    }
 }
 
 /// CPU at 80 percent of the requests. Source: kubernetes pkg/apis/autoscaling/v2/defaults.go.
@@ -267,8 +273,17 @@ fn default_metric() -> MetricSpec {
 
 /// Checks what the definition's rules may not have seen; the form itself is read by the serde types.
 fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
-    let MetricSpec { type_, activation, resource, container_resource, pods, object, external, prometheus } =
-        metric;
+    let MetricSpec {
+        type_,
+        activation,
+        resource,
+        container_resource,
+        pods,
+        object,
+        external,
+        prometheus,
+        external_scaler,
+    } = metric;
     if let Some(activation) = activation {
         check.require(
             is_beyond_pods(metric),
@@ -303,6 +318,13 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
             prometheus.as_ref().map(|m| &m.target),
             &[MetricTargetType::Value, MetricTargetType::AverageValue],
         ),
+        MetricType::ExternalScaler => match external_scaler {
+            Some(asked) if check_scaler(check, asked, &format!("{path}.externalScaler")) => return,
+            asked => (
+                asked.as_ref().and_then(|asked| asked.target.as_ref()),
+                &[MetricTargetType::Value, MetricTargetType::AverageValue],
+            ),
+        },
     };
     let Some(target) = target else {
         check.error(path, "does not have the member that its type names", "add that member");
@@ -336,6 +358,25 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
         "is missing, no quantity, or not more than 0",
         "write a quantity above 0, such as 100m or 1Gi",
     );
+}
+
+/// Checks a question to an external scaler. Returns true if its target is the server's own.
+fn check_scaler(check: &mut Checker, asked: &ExternalScalerMetric, path: &str) -> bool {
+    let ExternalScalerMetric { source: _, metric_name: _, metadata, target, target_type, push: _ } = asked;
+    check.require(
+        target.is_none() || target_type.is_none(),
+        &format!("{path}.targetType"),
+        "is the form of the server's own target, and there is a target",
+        "remove it, or remove target",
+    );
+    let fits = |value: &String| value.chars().count() <= SCALER_VALUE_MAX;
+    check.require(
+        metadata.len() <= SCALER_METADATA_MAX && metadata.values().all(fits),
+        &format!("{path}.metadata"),
+        "has more than 32 parameters, or one of more than 1024 characters",
+        "remove or shorten some",
+    );
+    target.is_none()
 }
 
 fn read_rules(check: &mut Checker, rules: Option<&ScalingRules>, path: &str) {
@@ -511,6 +552,31 @@ mod tests {
             (queue("0"), "169h", "spec.timing.toZeroAfter"),
         ] {
             assert_eq!(of(&metric, after), Err(vec![wrong.to_owned()]), "{metric}");
+        }
+    }
+
+    #[test]
+    fn a_metric_of_an_external_scaler_needs_no_target_and_takes_one_of_two_forms() {
+        let of = |asked: &str| {
+            check(&format!(
+                "{{target: {{type: Scale, scale: {{kind: Deployment, name: web}}}}, minReplicas: 0, maxReplicas: 5, \
+                 metrics: [{{type: ExternalScaler, externalScaler: {{source: q{asked}}}}}]}}"
+            ))
+        };
+        for good in ["", ", targetType: Value", ", target: {type: Value, value: '3'}, metadata: {queue: a}"] {
+            assert!(of(good).is_ok(), "{good}");
+        }
+        let many: Vec<String> = (0..33).map(|n| format!("k{n}: v")).collect();
+        for (wrong, path) in [
+            (", target: {type: Utilization, averageUtilization: 3}".to_owned(), "target.type"),
+            (", target: {type: AverageValue, averageValue: '0'}".to_owned(), "target.averageValue"),
+            (
+                ", targetType: Value, target: {type: Value, value: '3'}".to_owned(),
+                "externalScaler.targetType",
+            ),
+            (format!(", metadata: {{{}}}", many.join(", ")), "externalScaler.metadata"),
+        ] {
+            assert_eq!(of(&wrong), Err(vec![format!("spec.metrics[0].{path}")]), "{wrong}");
         }
     }
 

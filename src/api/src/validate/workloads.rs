@@ -5,8 +5,10 @@ use std::time::Duration;
 use headroom_core::quantity::Quantity;
 
 use super::Checker;
+use super::external_grpc::is_address;
 use crate::cluster_scaling_policy::{
-    HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX, ScaleInChoice, WorkloadScaling,
+    ExternalScalerServer, ExternalScalerTls, HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX,
+    PrometheusServer, ScaleInChoice, WorkloadScaling,
 };
 use crate::common;
 
@@ -31,7 +33,7 @@ pub struct ValidatedWorkloads {
     pub max_policies_per_namespace: usize,
     /// Component that chooses the pods that go when replicas are lowered.
     pub scale_in: ScaleInChoice,
-    /// Prometheus servers that policies may ask, no two of one name.
+    /// Servers that policies may ask for metrics, no two of one name.
     pub metric_sources: Vec<MetricSource>,
 }
 
@@ -98,22 +100,7 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
     check.require(in_range, &path("maxPoliciesPerNamespace"), "is out of range", "use 1 to 100000");
     check.unique(metric_sources.iter().map(|source| source.name.as_str()), &path("metricSources"));
     for (index, source) in metric_sources.iter().enumerate() {
-        let server = &source.prometheus;
-        let secret = server.bearer_token_file.is_none()
-            || server.url.starts_with("https://")
-            || server.allow_insecure_token.unwrap_or(false);
-        check.require(
-            secret,
-            &format!("spec.workloads.metricSources[{index}].prometheus.bearerTokenFile"),
-            "would be sent without encryption",
-            "use an https:// url, or set allowInsecureToken to true",
-        );
-        for (field, file) in [("bearerTokenFile", &server.bearer_token_file), ("caFile", &server.ca_file)] {
-            let mounted = file.as_ref().is_none_or(|file| is_mounted_file(file));
-            let path = format!("spec.workloads.metricSources[{index}].prometheus.{field}");
-            let fix = format!("mount a Secret or ConfigMap below {MOUNTED_FILES}/ and name its file");
-            check.require(mounted, &path, &format!("is no file below {MOUNTED_FILES}/"), &fix);
-        }
+        check_source(check, source, &format!("spec.workloads.metricSources[{index}]"));
     }
     ValidatedWorkloads {
         ownership: hpa_ownership.unwrap_or_default(),
@@ -126,6 +113,77 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
         max_policies_per_namespace: most.max(1),
         scale_in: scale_in.unwrap_or_default(),
         metric_sources: metric_sources.clone(),
+    }
+}
+
+fn check_source(check: &mut Checker, source: &MetricSource, path: &str) {
+    let MetricSource { name: _, prometheus, external_scaler } = source;
+    match (prometheus, external_scaler) {
+        (Some(server), None) => check_prometheus(check, server, &format!("{path}.prometheus")),
+        (None, Some(server)) => check_scaler(check, server, &format!("{path}.externalScaler")),
+        _ => check.error(
+            path,
+            "does not have exactly one of prometheus and externalScaler",
+            "set one and remove the other",
+        ),
+    }
+}
+
+fn check_prometheus(check: &mut Checker, server: &PrometheusServer, path: &str) {
+    let secret = server.bearer_token_file.is_none()
+        || server.url.starts_with("https://")
+        || server.allow_insecure_token.unwrap_or(false);
+    check.require(
+        secret,
+        &format!("{path}.bearerTokenFile"),
+        "would be sent without encryption",
+        "use an https:// url, or set allowInsecureToken to true",
+    );
+    check_files(
+        check,
+        &[("bearerTokenFile", server.bearer_token_file.as_ref()), ("caFile", server.ca_file.as_ref())],
+        path,
+    );
+}
+
+fn check_scaler(check: &mut Checker, server: &ExternalScalerServer, path: &str) {
+    let ExternalScalerServer { address, tls, insecure, namespaces: _ } = server;
+    check.require(
+        is_address(address),
+        &format!("{path}.address"),
+        "is not host:port",
+        "write a host and a port, such as scaler.queues:6000",
+    );
+    check.require(
+        tls.is_some() != insecure.unwrap_or(false),
+        path,
+        "needs exactly one of tls and insecure: true",
+        "add tls, or insecure: true for a connection without encryption",
+    );
+    let Some(ExternalScalerTls { ca_file, cert_file, key_file, server_name: _ }) = tls else { return };
+    check.require(
+        cert_file.is_some() == key_file.is_some(),
+        &format!("{path}.tls"),
+        "has one of certFile and keyFile",
+        "add the other one, or remove both",
+    );
+    check_files(
+        check,
+        &[("caFile", Some(ca_file)), ("certFile", cert_file.as_ref()), ("keyFile", key_file.as_ref())],
+        &format!("{path}.tls"),
+    );
+}
+
+fn check_files(check: &mut Checker, files: &[(&str, Option<&String>)], path: &str) {
+    for (field, file) in files {
+        let mounted = file.is_none_or(|file| is_mounted_file(file));
+        let fix = format!("mount a Secret or ConfigMap below {MOUNTED_FILES}/ and name its file");
+        check.require(
+            mounted,
+            &format!("{path}.{field}"),
+            &format!("is no file below {MOUNTED_FILES}/"),
+            &fix,
+        );
     }
 }
 
@@ -221,6 +279,32 @@ mod tests {
             let path = "spec.workloads.metricSources[0].prometheus.bearerTokenFile".to_owned();
             assert_eq!(source(server), Err(vec![path]), "{server}");
         }
+    }
+
+    #[test]
+    fn an_external_scaler_has_an_address_and_encryption_unless_the_source_says_otherwise() {
+        let source =
+            |server: &str| read(&format!("{{metricSources: [{{name: q, externalScaler: {{{server}}}}}]}}"));
+        assert!(source("address: 'scaler.queues:6000', insecure: true").is_ok());
+        assert!(source("address: 's:1', tls: {caFile: /etc/headroom/metric-sources/q/ca.crt}").is_ok());
+        for (server, field) in [
+            ("address: scaler, insecure: true", ".address"),
+            ("address: 's:1'", ""),
+            ("address: 's:1', insecure: true, tls: {caFile: /etc/headroom/metric-sources/q/ca.crt}", ""),
+            (
+                "address: 's:1', tls: {caFile: /var/run/secrets/kubernetes.io/serviceaccount/ca.crt}",
+                ".tls.caFile",
+            ),
+            (
+                "address: 's:1', tls: {caFile: /etc/headroom/metric-sources/a, certFile: /etc/headroom/metric-sources/b}",
+                ".tls",
+            ),
+        ] {
+            let path = format!("spec.workloads.metricSources[0].externalScaler{field}");
+            assert_eq!(source(server), Err(vec![path]), "{server}");
+        }
+        let neither = read("{metricSources: [{name: q}]}");
+        assert_eq!(neither, Err(vec!["spec.workloads.metricSources[0]".to_owned()]));
     }
 
     #[test]

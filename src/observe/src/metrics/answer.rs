@@ -77,6 +77,9 @@ pub enum Absurdity {
     /// Its thousandths do not fit 63 bits.
     #[error("the value {0} is out of range")]
     OutOfRange(String),
+    /// A load cannot be less than none.
+    #[error("the value {0} is negative")]
+    Negative(String),
     /// The text is not a quantity at all.
     #[error("the value {0:?} is no quantity")]
     NoQuantity(String),
@@ -108,6 +111,9 @@ pub enum Outage {
         /// The server's words, cut to a readable length.
         message: String,
     },
+    /// A call of another protocol than HTTP failed, in its own words.
+    #[error("{0}")]
+    Call(String),
     /// Something answered that is not what the API promises.
     #[error("the answer cannot be read: {0}")]
     Garbled(String),
@@ -154,7 +160,8 @@ impl Question {
         Failure { question: self.clone(), why }
     }
 
-    pub(super) fn refused(&self, message: impl fmt::Display) -> Failure {
+    /// The failure of a question that only an edit helps.
+    pub fn refused(&self, message: impl fmt::Display) -> Failure {
         self.failure(Why::Refused(message.to_string()))
     }
 }

@@ -1,13 +1,15 @@
-//! The cluster's metrics APIs behind the aggregation layer, and the declared Prometheus servers, as one [`MetricsSource`].
+//! The cluster's metrics APIs behind the aggregation layer, the declared Prometheus servers and external scalers, as one
+//! [`MetricsSource`].
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use headroom_core::pods::input::{PodUsage, PodValue, Sample};
+use futures::stream::BoxStream;
+use futures::{FutureExt as _, StreamExt as _};
+use headroom_core::pods::input::{PodUsage, PodValue, Sample, ScalerReading};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::selector::Selector;
 use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
@@ -21,8 +23,9 @@ use super::budget::Budget;
 use super::call::{NUMBER_MAX_BYTES, PODS_MAX_BYTES, SERIES_MAX_BYTES, get};
 use super::discovery::{CUSTOM, Discovery};
 use super::prometheus::{PrometheusSource, Server};
+use super::scaler::{Called, ConnectScaler, Scaler, ScalerQuery, ScalerSource, ScalerSpec, target_of};
 use super::shared::{Keep, Shared};
-use super::source::MetricsSource;
+use super::source::{MetricsSource, not_declared};
 use super::wire::{List, ObjectValue, PodMetrics, SeriesValue};
 use crate::host::Host;
 
@@ -31,6 +34,9 @@ const EXTERNAL: &str = "external.metrics.k8s.io";
 
 /// Longest that a failed answer serves others before the source is asked again.
 const FAILURE_KEPT_MAX: Duration = Duration::from_secs(5);
+
+/// Time for which the metrics and targets of an external scaler serve.
+const SPECS_KEPT: Duration = Duration::from_secs(60);
 
 /// Most series of one external metric. They are added up, and the adapters that are in use answer with one or a few.
 const SERIES_MAX: usize = 1000;
@@ -84,6 +90,9 @@ pub struct ClusterMetrics {
     external: Arc<Shared<String, Arc<Vec<Sample>>>>,
     queries: Arc<Shared<(String, String, String), Sample>>,
     servers: Arc<RwLock<BTreeMap<String, Arc<Server>>>>,
+    readings: Arc<Shared<ScalerQuery, ScalerReading>>,
+    specs: Arc<Shared<ScalerQuery, ScalerSpec>>,
+    scalers: Arc<BTreeMap<String, Arc<Scaler>>>,
     observer: Option<ReadObserver>,
     /// Longest age of a shared answer, beside the bounds.
     answer_age_max: Duration,
@@ -112,6 +121,9 @@ impl ClusterMetrics {
             external: shared(host, bounds.share_for),
             queries: shared(host, bounds.share_for),
             servers: Arc::default(),
+            readings: shared(host, bounds.share_for),
+            specs: shared(host, SPECS_KEPT),
+            scalers: Arc::default(),
             observer: None,
             answer_age_max: Duration::MAX,
         }
@@ -121,6 +133,49 @@ impl ClusterMetrics {
     #[must_use]
     pub fn observed_by(self, observer: ReadObserver) -> Self {
         Self { observer: Some(observer), ..self }
+    }
+
+    /// The same metrics, with these external scalers, which `connect` calls.
+    #[must_use]
+    pub fn with_scalers(self, sources: &[ScalerSource], connect: &ConnectScaler) -> Self {
+        let scaler = |source: &ScalerSource| {
+            (source.name.clone(), Arc::new(Scaler::new(source.clone(), connect(source))))
+        };
+        Self { scalers: Arc::new(sources.iter().map(scaler).collect()), ..self }
+    }
+
+    /// The declared external scaler that a query names, if policies of its namespace may ask it.
+    fn scaler(&self, query: &ScalerQuery) -> Answer<(Question, Arc<Scaler>)> {
+        let (question, source) = (query.question(), &query.source);
+        let Some(scaler) = self.scalers.get(source) else {
+            if self.servers.read().unwrap_or_else(PoisonError::into_inner).contains_key(source) {
+                return Err(question.refused(format_args!(
+                    "{source} is a Prometheus server: use a metric of type Prometheus, or correct externalScaler.source"
+                )));
+            }
+            return Err(not_declared(query));
+        };
+        scaler.permits(&question, &query.object.namespace)?;
+        Ok((question, scaler.clone()))
+    }
+
+    async fn read_scaler(
+        &self,
+        question: &Question,
+        scaler: &Scaler,
+        query: &ScalerQuery,
+    ) -> Answer<ScalerReading> {
+        let deadline = self.bounds.deadline;
+        let (metric, target) = match &query.metric {
+            Some(metric) if !query.wants_target => (metric.clone(), None),
+            _ => {
+                let ask = scaler.spec(question, query, deadline);
+                let spec = self.specs.get(query, Duration::MAX, ask).await?;
+                let target = query.wants_target.then(|| target_of(question, &spec)).transpose()?;
+                (spec.name, target)
+            }
+        };
+        scaler.read(question, (query, &metric), target, deadline).await
     }
 
     async fn observed<T>(&self, source: &'static str, read: impl Future<Output = Answer<T>>) -> Answer<T> {
@@ -384,6 +439,11 @@ impl MetricsSource for ClusterMetrics {
             let question =
                 Question::new(&format!("prometheus source {source}"), format_args!("query {query}"));
             let server = self.servers.read().unwrap_or_else(PoisonError::into_inner).get(source).cloned();
+            if server.is_none() && self.scalers.contains_key(source) {
+                return Err(question.refused(format_args!(
+                    "{source} is an external scaler: use a metric of type ExternalScaler, or correct prometheus.source"
+                )));
+            }
             let Some(server) = server else {
                 return Err(question.failure(Why::NotRegistered(format!(
                     "no such source: declare {source} in workloads.metricSources of the ClusterScalingPolicy"
@@ -399,6 +459,30 @@ impl MetricsSource for ClusterMetrics {
             self.queries.get(&key, self.answer_age_max, self.observed("prometheus", ask)).await
         }
         .boxed()
+    }
+
+    fn external_scaler<'a>(&'a self, query: &'a ScalerQuery) -> BoxFuture<'a, Answer<ScalerReading>> {
+        async move {
+            let (question, scaler) = self.scaler(query)?;
+            let ask = async {
+                let deadline = self.bounds.deadline;
+                let read = tokio::time::timeout(deadline, self.read_scaler(&question, &scaler, query)).await;
+                read.unwrap_or_else(|_| Err(question.failure(Why::Outage(Outage::Deadline(deadline)))))
+            };
+            self.readings.get(query, self.answer_age_max, self.observed("externalScaler", ask)).await
+        }
+        .boxed()
+    }
+
+    fn activity(&self, query: &ScalerQuery) -> Answer<BoxStream<'static, Called<bool>>> {
+        let (_, scaler) = self.scaler(query)?;
+        let (readings, query) = (self.readings.clone(), query.clone());
+        let reports = scaler.activity(&query.object).inspect(move |report| {
+            if report.is_ok() {
+                readings.forget(&query);
+            }
+        });
+        Ok(reports.boxed())
     }
 }
 

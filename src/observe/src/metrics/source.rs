@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use headroom_core::pods::input::{PodUsage, PodValue, Sample};
+use futures::stream::BoxStream;
+use headroom_core::pods::input::{PodUsage, PodValue, Sample, ScalerReading};
 use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
 
-use super::answer::Answer;
+use super::answer::{Answer, Failure, Why};
+use super::scaler::{Called, ScalerQuery};
 
 /// Source of measured load. Implementations bound every call by a deadline of their own, never retry within a call, and
 /// share one call between callers that ask the same at about the same time.
@@ -78,4 +80,32 @@ pub trait MetricsSource: Send + Sync {
         source: &'a str,
         query: &'a str,
     ) -> BoxFuture<'a, Answer<Sample>>;
+
+    /// Values, target and activity of a metric of an external scaler. Values are the decision's to add up; the target is the
+    /// server's own, if the query wants it.
+    ///
+    /// # Errors
+    /// Every [`super::Why`]; `NotRegistered` for a name that is not declared, `NotPermitted` for a source of other namespaces,
+    /// `Refused` if the metric's name does not decide. That the server does not tell its activity is not an error.
+    fn external_scaler<'a>(&'a self, query: &'a ScalerQuery) -> BoxFuture<'a, Answer<ScalerReading>> {
+        Box::pin(async { Err(not_declared(query)) })
+    }
+
+    /// The activity of a workload each time that the external scaler reports it. An answer that is shared is not served beyond
+    /// such a report. The stream ends with the connection; whoever reads it decides when to open it again.
+    ///
+    /// # Errors
+    /// As [`Self::external_scaler`] before a call is made.
+    fn activity(&self, query: &ScalerQuery) -> Answer<BoxStream<'static, Called<bool>>> {
+        Err(not_declared(query))
+    }
+}
+
+/// The failure of a question to an external scaler that is not declared.
+pub(super) fn not_declared(query: &ScalerQuery) -> Failure {
+    let source = &query.source;
+    query.question().failure(Why::NotRegistered(format!(
+        "no such source: declare {source} in workloads.metricSources of the ClusterScalingPolicy, or correct \
+         externalScaler.source"
+    )))
 }

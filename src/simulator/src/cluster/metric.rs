@@ -1,5 +1,6 @@
 //! Metrics of a workload's load, with the field names of autoscaling/v2; it knows no amounts.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use headroom_core::pods::spec::{MetricIdentifier, ScaleTargetRef};
@@ -28,6 +29,15 @@ pub enum Metric {
         /// Text of the query.
         query: String,
     },
+    /// The answer of an external scaler.
+    ExternalScaler {
+        /// Name of the server.
+        source: String,
+        /// Name of the metric; `None` for the only one.
+        metric: Option<String>,
+        /// Parameters of the question.
+        metadata: BTreeMap<String, String>,
+    },
 }
 
 impl Metric {
@@ -48,6 +58,11 @@ impl Metric {
             "Prometheus" => {
                 Metric::Prometheus { source: read(member, "source")?, query: read(member, "query")? }
             }
+            "ExternalScaler" => Metric::ExternalScaler {
+                source: read(member, "source")?,
+                metric: optional(member, "metricName")?,
+                metadata: optional(member, "metadata")?,
+            },
             _ => return None,
         })
     }
@@ -58,7 +73,11 @@ impl Metric {
         match self {
             Metric::Cpu => Some("cpu"),
             Metric::Memory => Some("memory"),
-            Metric::Pods(_) | Metric::Object(..) | Metric::External(_) | Metric::Prometheus { .. } => None,
+            Metric::Pods(_)
+            | Metric::Object(..)
+            | Metric::External(_)
+            | Metric::Prometheus { .. }
+            | Metric::ExternalScaler { .. } => None,
         }
     }
 
@@ -66,7 +85,10 @@ impl Metric {
     #[must_use]
     pub fn outlives_pods(&self) -> bool {
         match self {
-            Metric::Object(..) | Metric::External(_) | Metric::Prometheus { .. } => true,
+            Metric::Object(..)
+            | Metric::External(_)
+            | Metric::Prometheus { .. }
+            | Metric::ExternalScaler { .. } => true,
             Metric::Cpu | Metric::Memory | Metric::Pods(_) => false,
         }
     }
@@ -85,6 +107,11 @@ fn read<T: DeserializeOwned>(member: &Value, field: &str) -> Option<T> {
     T::deserialize(at(member, &[field])?).ok()
 }
 
+/// The same, with a default where the field is not there.
+fn optional<T: DeserializeOwned + Default>(member: &Value, field: &str) -> Option<T> {
+    at(member, &[field]).map_or_else(|| Some(T::default()), |value| T::deserialize(value).ok())
+}
+
 impl fmt::Display for Metric {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -96,6 +123,10 @@ impl fmt::Display for Metric {
             }
             Metric::External(metric) => write!(f, "external metric {}", metric.name),
             Metric::Prometheus { source, query } => write!(f, "query {query} to {source}"),
+            Metric::ExternalScaler { source, metric: Some(metric), .. } => {
+                write!(f, "metric {metric} of external scaler {source}")
+            }
+            Metric::ExternalScaler { source, metric: None, .. } => write!(f, "external scaler {source}"),
         }
     }
 }

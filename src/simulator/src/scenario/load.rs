@@ -28,12 +28,13 @@ const AMOUNTS: [Amount; 4] = [
     Amount { field: "value", metric: None, max: 1_000_000_000_000, milli: 1000 },
 ];
 
-/// The types of metrics that `metric` may name, each with its member and what that must have.
-const TYPES: [(&str, &str, &[&str]); 4] = [
-    ("Pods", "pods", &["metric"]),
-    ("Object", "object", &["describedObject", "metric"]),
-    ("External", "external", &["metric"]),
-    ("Prometheus", "prometheus", &["source", "query"]),
+/// The types of metrics that `metric` may name, each with its member, what that must have, and what it may have.
+const TYPES: [(&str, &str, &[&str], &[&str]); 5] = [
+    ("Pods", "pods", &["metric"], &[]),
+    ("Object", "object", &["describedObject", "metric"], &[]),
+    ("External", "external", &["metric"], &[]),
+    ("Prometheus", "prometheus", &["source", "query"], &[]),
+    ("ExternalScaler", "externalScaler", &["source"], &["metricName", "metadata"]),
 ];
 
 /// The load on a workload: one amount, or a curve.
@@ -77,13 +78,13 @@ fn metric(field: &Field<'_>) -> Result<Metric, FieldError> {
     let words = TYPES.map(|(word, ..)| word).join(", ");
     let kind = field.required("type", &format!("one of: {words}"))?;
     let word = kind.text()?;
-    let Some((_, member, fields)) = TYPES.iter().find(|(each, ..)| *each == word) else {
+    let Some((_, member, fields, others)) = TYPES.iter().find(|(each, ..)| *each == word) else {
         let fix = format!("write one of: {words}; CPU is milliCpu, memory is memoryMi");
         return Err(kind.error(format!("`{word}` is no type of a metric"), fix));
     };
     field.only(&["type", member])?;
     let body = field.required(member, &format!("{member} with: {}", fields.join(", ")))?;
-    body.only(fields)?;
+    body.only(&[*fields, *others].concat())?;
     for name in *fields {
         body.required(name, "what the metric of the workload has there")?;
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::labels::ObjectKey;
-use headroom_core::pods::input::{Answer, PodSeen, PodUsage, PodValue, Sample, Unknown};
+use headroom_core::pods::input::{Answer, PodSeen, PodUsage, PodValue, Sample, ScalerReading, Unknown};
 use headroom_core::pods::spec::MetricSpec;
 
 use super::resolve::{Query, Workload};
@@ -22,6 +22,8 @@ pub enum Gathered {
     Object(Sample),
     /// All values of an external metric.
     External(Arc<Vec<Sample>>),
+    /// Values, target and activity of an external scaler.
+    Scaler(ScalerReading),
     /// Nothing is known.
     Unknown(Unknown),
 }
@@ -70,6 +72,7 @@ pub(super) fn answers<'a>(gathered: &'a [Gathered], pods: &[Arc<PodSeen>]) -> Ve
         Gathered::Pods(values) => Answer::Pods(values.to_vec()),
         Gathered::Object(sample) => Answer::Object(sample.clone()),
         Gathered::External(samples) => Answer::External(samples.to_vec()),
+        Gathered::Scaler(reading) => Answer::Scaler(reading.clone()),
         Gathered::Unknown(unknown) => Answer::Unknown(unknown.clone()),
     };
     gathered.iter().map(answer).collect()
@@ -108,8 +111,14 @@ async fn ask_one(
     selector: &str,
 ) -> metrics::Answer<Gathered> {
     let namespace = &*key.namespace;
-    if let Some(Query { source: name, query }) = query {
-        return Ok(Gathered::External(Arc::new(vec![source.prometheus(namespace, name, query).await?])));
+    match query {
+        Some(Query::Prometheus { source: name, query }) => {
+            return Ok(Gathered::External(Arc::new(vec![source.prometheus(namespace, name, query).await?])));
+        }
+        Some(Query::Scaler { query, push: _ }) => {
+            return Ok(Gathered::Scaler(source.external_scaler(query).await?));
+        }
+        None => {}
     }
     let MetricSpec { type_, resource: _, container_resource: _, pods, object, external } = metric;
     Ok(match (type_.as_str(), pods, object, external) {

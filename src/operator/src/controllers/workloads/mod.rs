@@ -9,6 +9,7 @@ pub mod last;
 mod observation;
 pub mod outside;
 mod ownership;
+mod pushes;
 mod refused;
 mod reporting;
 mod resolve;
@@ -39,6 +40,7 @@ use tracing::{debug, error, info};
 use self::due::Due;
 use self::evaluate::{Dependencies, Ended, Rules};
 use self::last::LastEvaluations;
+use self::pushes::Pushes;
 use self::refused::Refused;
 use self::resolve::{ResolvedWorkloads, Workload};
 use self::state::State;
@@ -117,6 +119,8 @@ pub struct WorkloadLoop {
     resolved_with: bool,
     slots: BTreeMap<ObjectKey, Slot>,
     due: Due,
+    /// Streams of external scalers that wake workloads before they are due.
+    pushes: Pushes,
     /// Report to the node loop on each workload that was looked at in this term.
     surge_reports: BTreeMap<ObjectKey, Option<SurgeWorkload>>,
     /// Policies whose surges were wanted in the last turn; `None` before it was known.
@@ -168,6 +172,7 @@ impl WorkloadLoop {
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
+        let pushes = Pushes::new(host.clone());
         let dependencies = Dependencies {
             scales: Scales::new(work.clone(), host.clone()),
             costs: DeletionCosts::new(work.clone()),
@@ -197,6 +202,7 @@ impl WorkloadLoop {
             resolved_with: false,
             slots: BTreeMap::new(),
             due: Due::new(WORKLOADS_IN_FLIGHT_MAX),
+            pushes,
             surge_reports: BTreeMap::new(),
             surges_seen: None,
             orphans: BTreeMap::new(),
@@ -228,6 +234,7 @@ impl WorkloadLoop {
             return TURN_MAX;
         }
         self.look_around();
+        self.meet_reports();
         self.meet_surges();
         self.give_back().await;
         self.keep_house().await;
@@ -235,7 +242,7 @@ impl WorkloadLoop {
     }
 
     async fn rest(&mut self, pause: Duration) {
-        let dependencies = self.dependencies.clone();
+        let (dependencies, reported) = (self.dependencies.clone(), self.pushes.reported());
         let edited = tokio::select! {
             biased;
             _ = self.stop.changed() => false,
@@ -243,6 +250,7 @@ impl WorkloadLoop {
             Some(finished) = self.finished.recv() => { self.note(finished); false }
             () = dependencies.feed.workloads_edited() => true,
             () = dependencies.health.surges.wanted.changed() => false,
+            () = reported.news() => false,
             () = dependencies.host.sleep(pause) => false,
         };
         if edited {
@@ -258,6 +266,7 @@ impl WorkloadLoop {
         if self.term != epoch {
             self.slots.clear();
             self.due.clear();
+            self.pushes.clear();
             self.evaluations.clear();
             self.surge_reports.clear();
             self.surges_seen = None;
@@ -307,6 +316,20 @@ impl WorkloadLoop {
             }
         }
         self.resolved = fresh;
+        let (metrics, pace) = (&self.rules.metrics, self.settings.min_sync_period);
+        self.pushes.keep(self.resolved.workloads.values(), metrics, pace);
+    }
+
+    /// Looks at once at workloads whose external scalers have reported.
+    fn meet_reports(&mut self) {
+        let now = self.dependencies.host.monotonic();
+        for key in self.pushes.reported().take() {
+            match self.slots.get_mut(&key) {
+                Some(slot) if slot.in_flight => slot.again = true,
+                Some(slot) if now < slot.due_at => self.schedule(&key, now),
+                Some(_) | None => {}
+            }
+        }
     }
 
     /// Takes over the ClusterScalingPolicy; an invalid one leaves the settings as they were.
@@ -331,6 +354,8 @@ impl WorkloadLoop {
         // A missing permission that is still needed is missed again.
         self.health.set_missing_cost_permission(None);
         self.rules = Arc::new(rules(&self.settings, (self.metrics)(&self.settings)));
+        // They are of the sources before.
+        self.pushes.clear();
         if period {
             let keys: Vec<ObjectKey> = self.slots.keys().cloned().collect();
             for key in keys {

@@ -38,7 +38,7 @@ use headroom_observe::{HpaObject, KubeFeed, ScaleKind, Workloads};
 const ASKED_AT_ONCE_MAX: usize = 16;
 
 /// The record of all workloads that `feed` knows; it must keep workloads. Memory is what status remembers, and
-/// what the metrics APIs serve is asked of `metrics`, with the reader's own permissions. Prometheus, and scales of kinds that
+/// what the metrics APIs serve is asked of `metrics`, with the reader's own permissions. Prometheus, external scalers, and scales of kinds that
 /// are not watched, are the operator's alone to read: such workloads are named with why.
 pub async fn looked_at(feed: &KubeFeed, metrics: &dyn MetricsSource, host: &Host) -> ReplicaRecord {
     let found = feed.workloads(|known| Found::of(known, host.now())).unwrap_or_default();
@@ -206,7 +206,10 @@ async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, Stri
     let workload = &sketch.input.workload;
     // A server is asked by an address of the cluster's own network and with the operator's certificates.
     if workload.queries.iter().any(Option::is_some) {
-        return Err("the operator alone reads metrics of type Prometheus: ask it with --operator".to_owned());
+        return Err(
+            "the operator alone reads metrics of type Prometheus or ExternalScaler: ask it with --operator"
+                .to_owned(),
+        );
     }
     let selector = sketch.input.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
     let load = ask(metrics, workload, &selector, &sketch.input.pods).await;

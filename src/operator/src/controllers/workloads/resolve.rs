@@ -27,6 +27,7 @@ use headroom_api::{
     FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec, SelectionStrategy,
 };
 use headroom_observe::HpaObject;
+use headroom_observe::metrics::{ScaledObject, ScalerQuery};
 
 /// A policy, and everything in it that decisions are made with.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +44,7 @@ pub struct Workload {
     pub hpa: Option<ObjectKey>,
     /// Spec for the decisions, defaulted.
     pub spec: HpaSpec,
-    /// For each metric the Prometheus server and the query, if it is asked there; the spec has an External metric then.
+    /// For each metric the question to a declared server, if it is asked there; the spec has an External metric then.
     pub queries: Vec<Option<Query>>,
     /// Other bounds at certain times.
     pub schedules: Vec<Schedule>,
@@ -63,13 +64,23 @@ pub struct Workload {
     pub phase: WorkloadPhase,
 }
 
-/// A question to a Prometheus server.
+/// A question to a server that the ClusterScalingPolicy declares.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Query {
-    /// Name of the server.
-    pub source: String,
-    /// Text of the query.
-    pub query: String,
+pub enum Query {
+    /// To a Prometheus server.
+    Prometheus {
+        /// Name of the server.
+        source: String,
+        /// Text of the query.
+        query: String,
+    },
+    /// To an external scaler.
+    Scaler {
+        /// The question.
+        query: ScalerQuery,
+        /// True if the server's reports of activity are wanted.
+        push: bool,
+    },
 }
 
 /// True if a policy is the one who scales its target.
@@ -298,7 +309,7 @@ fn read(
         ValidatedTarget::Scale { object, min, max, metrics, behavior } => {
             let reference = json!({"apiVersion": object.api_version.as_deref().unwrap_or("v1"),
                 "kind": object.kind, "name": object.name});
-            workload.queries = metrics.iter().map(query).collect();
+            workload.queries = metrics.iter().map(|metric| query(metric, key)).collect();
             workload.zero = Some(zero_rules(&metrics, timing));
             let spec = json!({"scaleTargetRef": reference, "minReplicas": min, "maxReplicas": max,
                 "metrics": metrics.iter().map(in_v2).collect::<Vec<_>>(), "behavior": behavior});
@@ -373,12 +384,18 @@ fn read_spec(spec: &Value) -> Result<HpaSpec, String> {
     Ok(defaulting::defaulted(&spec))
 }
 
-/// A metric in the words of autoscaling/v2: a query to Prometheus is an external metric, by the query's text.
+/// A metric in the words of autoscaling/v2: a query to Prometheus is an external metric, by the query's text, and so is a metric
+/// of an external scaler, by its name or that of the source. A target without an amount is the server's own.
 fn in_v2(metric: &MetricSpec) -> Value {
-    match &metric.prometheus {
-        Some(prometheus) => json!({"type": "External", "external": {
-            "metric": {"name": prometheus.query}, "target": prometheus.target}}),
-        None => {
+    let external = |name: &str, target: Value| json!({"type": "External", "external": {"metric": {"name": name}, "target": target}});
+    match (&metric.prometheus, &metric.external_scaler) {
+        (Some(prometheus), _) => external(&prometheus.query, json!(prometheus.target)),
+        (None, Some(asked)) => {
+            let target = asked.target.as_ref().map(|target| json!(target));
+            let own = || json!({"type": asked.target_type.unwrap_or_default()});
+            external(asked.metric_name.as_ref().unwrap_or(&asked.source), target.unwrap_or_else(own))
+        }
+        (None, None) => {
             let mut metric = json!(metric);
             // HorizontalPodAutoscalers have no such field.
             metric.as_object_mut().and_then(|members| members.remove("activation"));
@@ -403,9 +420,26 @@ fn zero_rules(metrics: &[MetricSpec], timing: ValidatedTiming) -> ZeroRules {
     }
 }
 
-fn query(metric: &MetricSpec) -> Option<Query> {
-    let prometheus = metric.prometheus.as_ref()?;
-    Some(Query { source: prometheus.source.clone(), query: prometheus.query.clone() })
+fn query(metric: &MetricSpec, policy: &ObjectKey) -> Option<Query> {
+    if let Some(prometheus) = &metric.prometheus {
+        return Some(Query::Prometheus {
+            source: prometheus.source.clone(),
+            query: prometheus.query.clone(),
+        });
+    }
+    let asked = metric.external_scaler.as_ref()?;
+    let object = ScaledObject {
+        name: policy.name.to_string(),
+        namespace: policy.namespace.to_string(),
+        metadata: asked.metadata.clone(),
+    };
+    let query = ScalerQuery {
+        source: asked.source.clone(),
+        object,
+        metric: asked.metric_name.clone(),
+        wants_target: asked.target.is_none(),
+    };
+    Some(Query::Scaler { query, push: asked.push.unwrap_or(false) })
 }
 
 /// The object that a reference names; none where its apiVersion cannot be read.
@@ -594,7 +628,35 @@ mod tests {
         let resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Observe);
         let workload = &resolved.workloads[&ObjectKey::new("shop", "p")];
         assert_eq!(workload.spec.metrics[0].type_, "External");
-        assert_eq!(workload.queries[0].as_ref().map(|query| query.source.as_str()), Some("main"));
+        let query = Query::Prometheus { source: "main".to_owned(), query: "sum(queue)".to_owned() };
+        assert_eq!(workload.queries, [Some(query)]);
+    }
+
+    #[test]
+    fn a_question_to_an_external_scaler_names_the_policy_and_leaves_the_target_to_the_server() {
+        let mut spec = on_scale("web");
+        spec["metrics"] = json!([
+            {"type": "ExternalScaler", "externalScaler": {"source": "q", "metadata": {"queue": "a"}, "targetType": "Value"}},
+            {"type": "ExternalScaler", "externalScaler": {"source": "q", "metricName": "lag", "push": true,
+                "target": {"type": "AverageValue", "averageValue": "5"}}}]);
+        let policies = Policies::from([policy("p", spec, 5)]);
+        let resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Observe);
+        let workload = &resolved.workloads[&ObjectKey::new("shop", "p")];
+        let external = |index: usize| workload.spec.metrics[index].external.clone().unwrap();
+        assert_eq!((&*external(0).metric.name, &*external(0).target.type_), ("q", "Value"));
+        assert_eq!((&*external(1).metric.name, external(1).target.average_value.is_some()), ("lag", true));
+        let query = |metadata: &[(&str, &str)], metric: Option<&str>, push| {
+            let metadata =
+                metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+            let object = ScaledObject { name: "p".to_owned(), namespace: "shop".to_owned(), metadata };
+            let metric = metric.map(str::to_owned);
+            let wants_target = metric.is_none();
+            Some(Query::Scaler {
+                query: ScalerQuery { source: "q".to_owned(), object, metric, wants_target },
+                push,
+            })
+        };
+        assert_eq!(workload.queries, [query(&[("queue", "a")], None, false), query(&[], Some("lag"), true)]);
     }
 
     fn message(resolved: &ResolvedWorkloads, name: &str) -> String {
