@@ -41,8 +41,9 @@ pub struct MetricSpec {
     pub type_: MetricType,
 
     /// Value of the metric as a whole, not divided by the pods, above which it is active: with `minReplicas: 0` a workload leaves 0 as
-    /// soon as one of its metrics is active, and goes to 0 once none has been for `timing.toZeroAfter`. Only for the types Object,
-    /// External and Prometheus; not below 0. Default: `0`.
+    /// soon as one of its metrics is active, and goes to 0 once none has been for `timing.toZeroAfter`. An external scaler that says
+    /// itself whether it is active is believed. Only for the types Object, External, Prometheus and ExternalScaler; not below 0.
+    /// Default: `0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Quantity>,
 

@@ -1,11 +1,15 @@
-//! From KEDA: ScaledObjects as ScalingPolicies, their cron triggers as schedules, their Prometheus servers as sources.
+//! From KEDA: ScaledObjects as ScalingPolicies, their cron triggers as schedules, their Prometheus servers and external scalers as
+//! sources.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use headroom_api::external_grpc::ADDRESS_PATTERN;
+use headroom_api::metric::{SCALER_METADATA_MAX, SCALER_VALUE_MAX};
 use headroom_core::quantity::Quantity;
 use headroom_core::window::Cron;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use regex::Regex;
 use serde_json::{Value, json};
 
 use super::Made;
@@ -13,7 +17,7 @@ use super::durations::written;
 use super::input::{Kind, Source};
 use super::names;
 use super::output::Draft;
-use super::tables::keda::{ANNOTATIONS, CRON, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS};
+use super::tables::keda::{ANNOTATIONS, CRON, EXTERNAL, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS};
 use super::tables::{Becomes, shown as shortened};
 
 /// Kinds that are read from a live cluster.
@@ -41,7 +45,7 @@ const BEHAVIOR: &str = "advanced.horizontalPodAutoscalerConfig.behavior";
 /// Longest that a window may be open.
 const WINDOW_SECONDS_MAX: i64 = 168 * 3600;
 
-/// One ScalingPolicy a ScaledObject, and a ClusterScalingPolicy with the Prometheus servers.
+/// One ScalingPolicy a ScaledObject, and a ClusterScalingPolicy with the Prometheus servers and external scalers.
 ///
 /// # Errors
 /// If there is no ScaledObject.
@@ -60,23 +64,59 @@ pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     if !servers.0.is_empty() {
         let mut policy = Draft::new("ClusterScalingPolicy", None, "default");
         policy.say("Merge these sources into your ClusterScalingPolicy; there is one, named default.");
-        for (url, name) in &servers.0 {
-            policy.push("workloads.metricSources", json!({"name": name, "prometheus": {"url": url}}), "");
+        for (server, name) in &servers.0 {
+            policy.push("workloads.metricSources", server.source(name), "");
+            if let Server::Scaler(_, true) = server {
+                policy.say(format!("Source {name}: mount the certificate of its CA as its caFile."));
+            }
         }
         made.drafts.insert(0, policy);
     }
     Ok(made)
 }
 
-/// Prometheus servers by URL, each with the name that policies use.
+/// A server that a trigger names.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Server {
+    /// By its URL.
+    Prometheus(String),
+    /// By its address; true if the connection is encrypted.
+    Scaler(String, bool),
+}
+
+impl Server {
+    /// The source of metrics that is declared for it.
+    fn source(&self, name: &str) -> Value {
+        match self {
+            Self::Prometheus(url) => json!({"name": name, "prometheus": {"url": url}}),
+            Self::Scaler(address, false) => {
+                json!({"name": name, "externalScaler": {"address": address, "insecure": true}})
+            }
+            Self::Scaler(address, true) => {
+                let tls = json!({"caFile": format!("/etc/headroom/metric-sources/{name}/ca.crt")});
+                json!({"name": name, "externalScaler": {"address": address, "tls": tls}})
+            }
+        }
+    }
+
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Prometheus(_) => "prometheus",
+            Self::Scaler(..) => "scaler",
+        }
+    }
+}
+
+/// Servers, each with the name that policies use.
 #[derive(Default)]
-struct Servers(BTreeMap<String, String>);
+struct Servers(BTreeMap<Server, String>);
 
 impl Servers {
-    fn name_of(&mut self, url: &str) -> String {
-        if let Some(name) = self.0.get(url) {
+    fn name_of(&mut self, server: Server) -> String {
+        if let Some(name) = self.0.get(&server) {
             return name.clone();
         }
+        let (Server::Prometheus(url) | Server::Scaler(url, _)) = &server;
         let host = url
             .split("://")
             .nth(1)
@@ -86,8 +126,8 @@ impl Servers {
             .unwrap_or_default()
             .to_owned();
         let mut taken: BTreeSet<String> = self.0.values().cloned().collect();
-        let name = names::unique(&host, 63, "prometheus", &mut taken);
-        self.0.insert(url.to_owned(), name.clone());
+        let name = names::unique(&host, 63, server.kind(), &mut taken);
+        self.0.insert(server, name.clone());
         name
     }
 }
@@ -126,8 +166,9 @@ fn bounds(draft: &mut Draft, spec: &Value) {
     draft.set("maxReplicas", max.unwrap_or(MAX_REPLICAS), if max.is_none() { "KEDA's default" } else { "" });
     let min = spec["minReplicaCount"].as_i64().unwrap_or(0);
     let metrics = draft.get("metrics");
-    let outside =
-        |metric: &Value| ["External", "Object", "Prometheus"].iter().any(|kind| metric["type"] == *kind);
+    let outside = |metric: &Value| {
+        ["External", "ExternalScaler", "Object", "Prometheus"].iter().any(|kind| metric["type"] == *kind)
+    };
     let has_outside = metrics.as_array().is_some_and(|all| all.iter().any(outside));
     if min == 0 && !has_outside {
         draft.set("minReplicas", 1, "minReplicaCount 0 needs a metric that does not come from the pods");
@@ -196,6 +237,7 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
     match kind {
         "cpu" | "memory" => resource(draft, &shown, kind, trigger),
         "prometheus" => prometheus(draft, &shown, trigger, servers),
+        "external" | "external-push" => external(draft, &shown, trigger, servers),
         "cron" => cron(draft, &shown, data),
         _ => {
             let words = TRIGGERS.iter().find(|(kinds, _)| kinds.contains(&kind)).map(|(_, words)| *words);
@@ -213,9 +255,17 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
         }
     }
     if !trigger["authenticationRef"].is_null() {
+        let instead = match kind {
+            "external" | "external-push" => {
+                "the CA of an external scaler, and the certificate and key to show to it, are files that tls of its source names"
+            }
+            _ => {
+                "a token of Prometheus, and the CA of its server, are files that bearerTokenFile and caFile of its source \
+                 name; other ways to authenticate need a proxy"
+            }
+        };
         draft.say(format!(
-            "{shown}: authenticationRef {}: no counterpart: a token of Prometheus, and the CA of its server, are files that \
-             bearerTokenFile and caFile of its source name; other ways to authenticate need a proxy.",
+            "{shown}: authenticationRef {}: no counterpart: {instead}.",
             trigger["authenticationRef"]
         ));
         not_kept(draft, &format!("{shown}: authenticationRef"));
@@ -272,7 +322,7 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
         Some("Value") => json!({"type": "Value", "value": threshold}),
         _ => json!({"type": "AverageValue", "averageValue": threshold}),
     };
-    let source = servers.name_of(&url);
+    let source = servers.name_of(Server::Prometheus(url));
     let mut metric =
         json!({"type": "Prometheus", "prometheus": {"query": query, "source": source, "target": target}});
     let activation = text(&data["activationThreshold"]);
@@ -301,6 +351,61 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     for (key, _) in lost {
         not_kept(draft, &format!("{shown}: {key}"));
     }
+}
+
+/// An external scaler gets the parameters of its trigger as from KEDA: all of them, its own address too.
+fn external(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Servers) {
+    let data = &trigger["metadata"];
+    let address = text(&data["scalerAddress"]);
+    if !is_address(&address) {
+        draft.say(format!(
+            "{shown} {}: its scalerAddress is not host:port. Nothing was made of it.",
+            shortened(data)
+        ));
+        return not_kept(draft, shown);
+    }
+    let of_container = |key: &str| key.ends_with("FromEnv");
+    let given = data.as_object().into_iter().flatten().filter(|(key, _)| !of_container(key));
+    let metadata: BTreeMap<&str, String> = given.map(|(key, value)| (key.as_str(), text(value))).collect();
+    let fits = |value: &String| value.chars().count() <= SCALER_VALUE_MAX;
+    if SCALER_METADATA_MAX < metadata.len() || !metadata.values().all(fits) {
+        draft.say(format!(
+            "{shown} {}: a metric has at most {SCALER_METADATA_MAX} parameters of at most {SCALER_VALUE_MAX} characters. Nothing \
+             was made of it.",
+            shortened(data)
+        ));
+        return not_kept(draft, shown);
+    }
+    let encrypted = text(&data["enableTLS"]) == "true";
+    let mut asked =
+        json!({"metadata": metadata, "source": servers.name_of(Server::Scaler(address, encrypted))});
+    if trigger["metricType"] == "Value" {
+        asked["targetType"] = json!("Value");
+    }
+    if trigger["type"] == "external-push" {
+        asked["push"] = json!(true);
+    }
+    draft.push("metrics", json!({"type": "ExternalScaler", "externalScaler": asked}), "");
+    draft.say(format!(
+        "{shown}: the server gets {} as the name of the ScaledObject. Where it has several metrics, status says so: name one as \
+         metricName, and add a metric for each other one.",
+        draft.name()
+    ));
+    EXTERNAL.say(draft, &format!("{shown}: "), &EXTERNAL.known_part("", data));
+    if encrypted {
+        not_kept(draft, &format!("{shown}: the file with the CA of its server"));
+    }
+    for (key, value) in data.as_object().into_iter().flatten().filter(|(key, _)| of_container(key)) {
+        draft.say(format!(
+            "{shown}: {key} {}: no counterpart: no metric reads a container's variables: write the value as a parameter.",
+            shortened(value)
+        ));
+        not_kept(draft, &format!("{shown}: {key}"));
+    }
+}
+
+fn is_address(text: &str) -> bool {
+    Regex::new(ADDRESS_PATTERN).is_ok_and(|pattern| pattern.is_match(text))
 }
 
 /// A cron trigger as a schedule: from its start to its end so many replicas at least.

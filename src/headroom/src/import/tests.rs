@@ -229,6 +229,54 @@ fn what_keda_scales_otherwise_is_printed_as_a_preview() {
     prints(keda::convert, &scaled("", &format!("triggers: [{CPU}]")), &[], &["mode:"]);
 }
 
+#[test]
+fn triggers_of_external_scalers_become_metrics_with_all_their_parameters() {
+    let of = |kind: &str, more: &str, metadata: &str| {
+        let data = format!("scalerAddress: 'scaler.queues:6000', queue: orders{metadata}");
+        scaled("", &format!("triggers: [{{type: {kind}{more}, metadata: {{{data}}}}}]"))
+    };
+    let plain = [
+        "name: scaler",
+        "address: scaler.queues:6000",
+        "insecure: true",
+        "type: ExternalScaler",
+        "queue: orders",
+        "scalerAddress: scaler.queues:6000",
+        "source: scaler",
+        "minReplicas: 0",
+    ];
+    prints(keda::convert, &of("external", "", ""), &plain, &["mode:", "push", "targetType", "UNKNOWN"]);
+    prints(
+        keda::convert,
+        &of("external-push", ", metricType: Value", ""),
+        &["push: true", "targetType: Value"],
+        &[],
+    );
+    let tls = [
+        "caFile: /etc/headroom/metric-sources/scaler/ca.crt",
+        "Source scaler: mount",
+        "mode: Preview # without trigger external",
+    ];
+    prints(keda::convert, &of("external", "", ", enableTLS: 'true'"), &tls, &["insecure"]);
+    let auth = ", authenticationRef: {name: a}";
+    prints(keda::convert, &of("external", auth, ""), &["files that tls of its source", "mode: Preview"], &[]);
+    let env = ["passwordFromEnv", "mode: Preview"];
+    prints(
+        keda::convert,
+        &of("external", "", ", passwordFromEnv: PASSWORD"),
+        &env,
+        &["passwordFromEnv: PASSWORD"],
+    );
+    prints(
+        keda::convert,
+        &of("external", "", ", unsafeSsl: 'true'"),
+        &["certificate is always checked"],
+        &[],
+    );
+    let without = "triggers: [{type: external, metadata: {queue: a}}]";
+    prints(keda::convert, &scaled("", without), &["scalerAddress is not host:port", "mode: Preview"], &[]);
+}
+
 /// Checks that each of these ScaledObjects is printed as a preview with these words behind it, or live where there are none.
 fn previews(rows: &[(&str, &str)]) {
     for (spec, why) in rows {

@@ -66,7 +66,7 @@ pub(in crate::import) const SCALED_OBJECT: Table = Table {
             "triggers[].authenticationRef",
             "name kind",
             Shapes(
-                "in a comment, and a preview: a token and a CA of Prometheus are files of its source (`bearerTokenFile`, `caFile`)",
+                "in a comment, and a preview: a token and a CA of Prometheus are files of its source (`bearerTokenFile`, `caFile`), and so are the CA, the certificate and the key for an external scaler (`tls`)",
             ),
         ),
     ],
@@ -135,6 +135,20 @@ pub(in crate::import) const PROMETHEUS: Table = Table {
         row("awsRegion", ONLY_A_TOKEN),
         row("identityOwner", ONLY_A_TOKEN),
         row("metricName", Instead("KEDA itself reads it no more")),
+    ],
+};
+
+/// `metadata` of a trigger `external` or `external-push`, as far as KEDA itself reads it. All of it is sent to the server.
+pub(in crate::import) const EXTERNAL: Table = Table {
+    release: RELEASE,
+    kind: "external, external-push",
+    rows: &[
+        row("scalerAddress", Field("workloads.metricSources[].externalScaler.address")),
+        row("enableTLS", Field("workloads.metricSources[].externalScaler.tls")),
+        row(
+            "unsafeSsl",
+            Instead("the server's certificate is always checked: give its CA as tls.caFile of the source"),
+        ),
     ],
 };
 
@@ -234,7 +248,7 @@ pub(in crate::import) const TRIGGERS: &[(&[&str], &str)] = &[
         "scale by the same number, which kube-state-metrics reports to Prometheus",
     ),
     (
-        &["external", "external-mock", "external-push", "metrics-api"],
+        &["external-mock", "metrics-api"],
         "let that server report its number to Prometheus, or serve it as External by a metrics adapter",
     ),
 ];
@@ -244,6 +258,11 @@ pub(in crate::import) const CONVERTED: &[(&str, &str)] = &[
     ("cpu", "`metrics` of type Resource or ContainerResource"),
     ("memory", "`metrics` of type Resource or ContainerResource"),
     ("prometheus", "`metrics` of type Prometheus, and `workloads.metricSources` of the ClusterScalingPolicy"),
+    (
+        "external",
+        "`metrics` of type ExternalScaler, and `workloads.metricSources` of the ClusterScalingPolicy; its parameters are `metadata`",
+    ),
+    ("external-push", "the same, with `push: true`"),
     ("cron", "`schedules`"),
 ];
 

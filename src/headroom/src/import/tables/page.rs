@@ -50,7 +50,7 @@ pub fn fields_page() -> String {
         line(&mut page, &kinds.join(", "), &format!("no counterpart: {words}"));
     }
     page.push('\n');
-    for table in [keda::RESOURCE, keda::CRON, keda::PROMETHEUS] {
+    for table in [keda::RESOURCE, keda::CRON, keda::PROMETHEUS, keda::EXTERNAL] {
         fields(&mut page, &format!("### Parameters of trigger {}", table.kind), &table);
     }
     page.push_str("### Annotations of a ScaledObject\n\n| Annotation | Here |\n| --- | --- |\n");

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::tables::keda::{
-    ANNOTATIONS, CONVERTED, CRON, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS,
+    ANNOTATIONS, CONVERTED, CRON, EXTERNAL, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS,
 };
 use super::super::tables::{Table, hpa::HPA, karpenter as tables, marks};
 use super::*;
@@ -60,6 +60,7 @@ fn every_trigger_parameter_and_annotation_of_keda_is_in_its_table() {
         let table = match trigger {
             "cron" => CRON,
             "prometheus" => PROMETHEUS,
+            "external" => EXTERNAL,
             _ => RESOURCE,
         };
         assert!(table.paths().iter().any(|path| path == parameter), "{line} is not in the table");
