@@ -9,6 +9,7 @@ mod files;
 mod metrics;
 mod objects;
 mod plans;
+mod scaler;
 mod scanned;
 mod watched;
 
@@ -226,6 +227,11 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
         name: "expander",
         sane: expander::sane,
         reader: Reader::Bytes(b"\x00\x01\x02\x08\x0a\x10\x12\x1a\x22\x2a\x7f\xff", expander::answer),
+    },
+    FuzzTarget {
+        name: "external_scalers",
+        sane: scaler::sane,
+        reader: Reader::Bytes(b"\x00\x01\x02\x08\x0a\x10\x11\x12\x18\x19\x7f\x80\xf0\xff", scaler::answer),
     },
     FuzzTarget { name: "plans", sane: plans::sane, reader: Reader::World(plans::plans) },
 ];
