@@ -76,7 +76,7 @@ impl Standby {
     /// their order.
     ///
     /// # Errors
-    /// The first that has none.
+    /// The first that has none, or would have none in the next plan.
     pub(super) fn put_back(mut self, snapshot: &mut Snapshot<'_>, order: &[NodeIx]) -> Result<(), PodRef> {
         self.lifted.sort_unstable();
         for (pod, home) in self.lifted {
@@ -85,6 +85,49 @@ impl Standby {
             let place = places.find(|node| looks_and_fits(snapshot, class, *node)).ok_or(pod)?;
             snapshot.place(pod, place);
         }
-        Ok(())
+        stays_placed(snapshot)
     }
+}
+
+/// Places all standby pods anew as the next plan will: in the order of their buffers, each on the first node that takes it. The
+/// snapshot is left as it was.
+///
+/// Moved one by one they may fit on fewer nodes than so: the node that they left would be bought again, and another would go.
+/// Nodes without standby pods are passed over: they took none when there was more room.
+///
+/// # Errors
+/// The first that has no place then.
+pub(super) fn stays_placed(snapshot: &mut Snapshot<'_>) -> Result<(), PodRef> {
+    let mark = snapshot.checkpoint();
+    let found = place_anew(snapshot);
+    snapshot.rollback(mark);
+    found
+}
+
+fn place_anew(snapshot: &mut Snapshot<'_>) -> Result<(), PodRef> {
+    let is_standby = |pod: &PodRef| matches!(pod, PodRef::Standby(_));
+    let mut pods: Vec<(PodRef, NodeIx)> = Vec::new();
+    for (ix, _) in snapshot.nodes().filter(|(ix, _)| !snapshot.untouched(*ix)) {
+        pods.extend(snapshot.pods(ix).filter(is_standby).map(|pod| (pod, ix)));
+    }
+    let mut nodes: Vec<NodeIx> = pods.iter().map(|(_, node)| *node).collect();
+    nodes.dedup();
+    let (mut order, coming): (Vec<NodeIx>, Vec<NodeIx>) =
+        nodes.into_iter().partition(|ix| takes_pods(*ix, snapshot));
+    order.extend(coming);
+    for (pod, node) in &pods {
+        snapshot.remove(*pod, *node);
+    }
+    pods.sort_by_key(|(pod, _)| *pod);
+    let (mut last, mut start) = (None, 0);
+    for (pod, _) in pods {
+        let class = snapshot.class_of(pod);
+        // What did not take one of a class takes no other, but where rules ask for other pods.
+        if last.replace(class) != Some(class) || snapshot.has_topology_rules(class) {
+            start = 0;
+        }
+        start += order[start..].iter().position(|node| looks_and_fits(snapshot, class, *node)).ok_or(pod)?;
+        snapshot.place(pod, order[start]);
+    }
+    Ok(())
 }

@@ -11,7 +11,7 @@ use crate::nodes::scale_down::bundles;
 use crate::nodes::scale_down::candidates::{Candidate, ROUNDS_MAX, is_tight};
 use crate::nodes::scale_down::decide::Pass;
 use crate::nodes::scale_down::relocation::Destinations;
-use crate::nodes::scale_down::standby::Standby;
+use crate::nodes::scale_down::standby::{self, Standby};
 use crate::nodes::scale_down::verdicts::Verdict;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::group_settings::GroupSettings;
@@ -127,6 +127,11 @@ impl Pass<'_, '_> {
             snapshot.set_presence(candidate.ix, Presence::Ghost);
             let standby = if candidate.is_for_use() { Standby::of(snapshot) } else { Standby::default() };
             moved = destinations.spread_all(snapshot, &pods, candidate.ix, standby);
+        } else if moved.is_ok() && keeps_buffers(candidate) && pods.iter().any(is_standby) {
+            moved = standby::stays_placed(snapshot).inspect_err(|_| {
+                snapshot.rollback(mark);
+                destinations.forget_last();
+            });
         }
         if let Err(pod) = moved
             && candidate.reason != Reason::Unready
@@ -255,6 +260,15 @@ impl Pass<'_, '_> {
         let held = self.allowance.take(pool, candidate.reason).err()?;
         Some(Verdict { reason: held.reason, object: held.object })
     }
+}
+
+/// True if its room is worth less than that of a buffer: it may go because it is not needed.
+fn keeps_buffers(candidate: &Candidate) -> bool {
+    candidate.is_for_use() || candidate.reason == Reason::Empty
+}
+
+fn is_standby(pod: &PodRef) -> bool {
+    matches!(pod, PodRef::Standby(_))
 }
 
 /// Puts pods into the order in which they are moved: highest priority first, since the scheduler serves them so.
