@@ -3,7 +3,7 @@
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::conditions::SCALING_ACTIVE;
 use headroom_core::pods::decision::{Branch, Decision, Limit, WriteOutcome};
-use headroom_core::pods::input::{Answer, Unknown};
+use headroom_core::pods::input::{Answer, ScalerReading, Unknown};
 use headroom_core::pods::memory::{parse, render};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
@@ -80,6 +80,20 @@ fn metric_is_active_above_its_activation_only() {
     let mut web = queue(1);
     web.zero = Some(ZeroRules { after: Seconds(0), activations: vec![Amount::from_milli(4000)] });
     assert_eq!(sizes(&mut web, &[(0, 5), (15, 4), (30, 4), (45, 5)]), [5, 0, 0, 4]);
+}
+
+#[test]
+fn word_of_an_external_scaler_counts_before_its_value() {
+    let said = |active: Option<bool>, total: i64| {
+        let Answer::External(values) = value(total * 1000) else { unreachable!("it is an external metric") };
+        [Answer::Scaler(ScalerReading { values, target: None, active })]
+    };
+    let mut web = queue(1);
+    web.zero = Some(ZeroRules { after: Seconds(0), activations: vec![Amount::from_milli(4000)] });
+    assert_eq!(tick(&mut web, 0, &said(Some(false), 9)), 0);
+    assert_eq!(tick(&mut web, 15, &said(Some(false), 9)), 0);
+    assert_eq!(tick(&mut web, 30, &said(Some(true), 1)), 1);
+    assert_eq!(tick(&mut web, 45, &said(None, 3)), 0, "without a word the activation decides");
 }
 
 #[test]
