@@ -35,6 +35,7 @@ fn settings(sources: &[Value]) -> Value {
 fn policy(name: &str, source: &str, more: &Value) -> Value {
     let mut policy = scaling_policy(name, name, 10);
     policy["spec"]["minReplicas"] = 0.into();
+    policy["spec"]["timing"] = json!({"toZeroAfter": "2s"});
     let mut asked = json!({"source": source, "metadata": {"queue": "orders"}});
     for (key, value) in more.as_object().into_iter().flatten() {
         asked[key] = value.clone();
@@ -140,7 +141,7 @@ async fn a_report_of_work_wakes_the_workload_within_a_second_also_after_the_serv
         settings["spec"]["workloads"]["syncPeriod"] = "2m".into();
         settings["spec"]["workloads"]["minSyncPeriod"] = "1s".into();
         cluster.apply(settings).await?;
-        cluster.apply(deployment("web").replicas(0).requests("100m", "64Mi")).await?;
+        cluster.apply(deployment("web").replicas(1).requests("100m", "64Mi")).await?;
         cluster.apply(policy("web", "q", &json!({"push": true}))).await?;
         let opened = |count: usize| {
             let found = server.log().matches("stream of default/web: ").count();
@@ -168,7 +169,8 @@ async fn a_report_of_work_wakes_the_workload_within_a_second_also_after_the_serv
         tokio::time::sleep(Duration::from_secs(3)).await;
         server.answer(&queue(12.0, false))?;
         tokio::time::sleep(Duration::from_secs(3)).await;
-        let took = woken(30.0, 6).await?;
+        // Four at once are what the default rates of scaleUp allow, also from 0.
+        let took = woken(20.0, 4).await?;
         ensure!(took < Duration::from_secs(2), "after the restart it took {took:?}");
         operator.process().check_running()
     })
