@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use headroom_core::config::{Config, Mode};
-use headroom_core::history::{Action, History};
+use headroom_core::history::{Action, Backoff, History};
 use headroom_core::labels::ObjectKey;
 use headroom_core::nodes::buffers::{STANDBY_PODS_PER_NAMESPACE_MAX, status};
 use headroom_core::plan;
@@ -16,6 +16,7 @@ use headroom_core::world::buffer::{
     BufferSource, CapacityBuffer, DEFAULT_STRATEGY, OWN_STRATEGY, Quota, QuotaScope, Template,
 };
 use headroom_core::world::node::Readiness;
+use headroom_core::world::provider::{BackoffKey, FailureClass};
 use headroom_core::world::record::WorldRecord;
 use headroom_core::world::workload::PrioritySource;
 use headroom_core::world::{Delta, World};
@@ -212,6 +213,44 @@ fn a_node_on_its_way_for_a_buffer_counts_as_empty_by_the_time_that_pods_move() {
     assert!(removed(&kept).is_empty(), "{:?}", kept.reasons.nodes);
     assert_eq!(kept.reasons.nodes[0].reason, Reason::HoldsBuffer);
     assert_eq!(removed(&with_chunk("3")), ["n1"], "n3 will have room for both");
+}
+
+/// Memory in which the cloud has refused pool a's group a minute ago.
+fn refused(mut history: History) -> History {
+    let backoff = Backoff {
+        class: FailureClass::OutOfCapacity,
+        failures: 1,
+        since: UnixTime(NOW.0 - 60),
+        until: NOW.plus(Seconds(240)),
+        message: "no machines".into(),
+    };
+    let memory = history.pools.get_mut("a").expect("the memory of pool a");
+    memory.backoffs.insert(BackoffKey { group: "a-1".into(), ..BackoffKey::default() }, backoff);
+    history
+}
+
+#[test]
+fn a_node_stays_while_the_cloud_refuses_what_a_buffer_would_have_of_it() {
+    let nodes = ["n1", "n2", "n3"];
+    let pods = || nodes.iter().map(|name| replica(&format!("of-{name}")).on(name));
+    let waits = |count, history: History, settings: &Config| {
+        let chunk = replica("x").cpu("3800m");
+        plan(&with(cluster(nodes.map(member), pods()), chunk, [buffer("b", count)]), &history, settings, NOW)
+    };
+    let free = waits(1, refused(unneeded(&nodes)), &settings());
+    let verdicts = &free.reasons.nodes;
+    let held: Vec<_> = verdicts.iter().filter(|verdict| verdict.reason == Reason::HoldsBuffer).collect();
+    assert_eq!(held.len(), 1, "one chunk waits: {verdicts:?}");
+    assert_eq!(held[0].object.as_deref(), Some("capacitybuffer/default/b"));
+    assert_eq!(removed(&free).len(), 1, "the last one takes the pods: {verdicts:?}");
+    let all = waits(3, refused(unneeded(&nodes)), &settings());
+    assert!(removed(&all).is_empty(), "{:?}", all.reasons.nodes);
+    // At its maximum the pool can serve the chunk only by a node that goes first.
+    let full = crate::scale_down::with_pool(|pool| pool.max_nodes = 3);
+    let full = Config { cluster: settings().cluster, ..full };
+    let full = waits(1, unneeded(&nodes), &full);
+    assert_ne!(removed(&full), Vec::<String>::new());
+    assert!(full.reasons.nodes.iter().all(|verdict| verdict.reason != Reason::HoldsBuffer));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_core::config::{Budget, Ceiling, Config, Pool};
 use headroom_core::history::{History, PoolHistory};
+use headroom_core::nodes::scale_down::standby::Waiting;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
 use headroom_core::plan::Step;
@@ -42,7 +43,9 @@ fn decided(world: &World, config: &Config, unneeded: i64) -> ScaleDown {
     let unneeded = ["one", "two", "room"].map(|name| (name.into(), since)).into_iter().collect();
     let memory = PoolHistory { unneeded, ..PoolHistory::default() };
     let mut history = History { pools: BTreeMap::from([("a".into(), memory)]) };
-    on_scene(world, config, NOW, |scene| decide(scene, &mut Snapshot::new(world), &mut history))
+    on_scene(world, config, NOW, |scene| {
+        decide(scene, &mut Snapshot::new(world), &mut history, Waiting::default())
+    })
 }
 
 /// The reasons of the nodes one and two.

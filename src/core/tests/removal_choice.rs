@@ -7,6 +7,7 @@ use headroom_core::config::{Config, Consolidation, GroupScaling, Mode, Policy};
 use headroom_core::history::{History, PoolHistory};
 use headroom_core::nodes::context::{Part, Quarantine};
 use headroom_core::nodes::removal::Scene;
+use headroom_core::nodes::scale_down::standby::Waiting;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
 use headroom_core::plan;
 use headroom_core::reason::Reason;
@@ -278,7 +279,7 @@ fn guarded(world: &World, quarantine: &Quarantine) -> (ScaleDown, Part) {
     let guard = Some((quarantine, &part));
     let decided = on_scene(world, &config, NOW, |scene| {
         let scene = Scene { guard, ..*scene };
-        decide(&scene, &mut Snapshot::new(world), &mut unneeded(&["n", "m"]))
+        decide(&scene, &mut Snapshot::new(world), &mut unneeded(&["n", "m"]), Waiting::default())
     });
     (decided, part.into_inner())
 }

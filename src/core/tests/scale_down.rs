@@ -7,6 +7,7 @@ use headroom_core::history::{
     Action, DecisionOutcome, History, Increase, IncreasePhase, Intent, PoolHistory, RemovalPhase,
 };
 use headroom_core::nodes::removal::{absorb_one, advance};
+use headroom_core::nodes::scale_down::standby::Waiting;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};
 use headroom_core::nodes::state::backoff;
@@ -91,7 +92,7 @@ fn run_on(
 ) -> ScaleDown {
     on_scene(view, config, now, |scene| {
         let advanced = advance(history, scene);
-        let mut decided = decide(scene, snapshot, history);
+        let mut decided = decide(scene, snapshot, history, Waiting::default());
         decided.steps.splice(0..0, advanced.steps);
         decided
     })

@@ -9,6 +9,7 @@ use crate::config::{Config, Mode};
 use crate::history::History;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::removal::{self, Scene};
+use crate::nodes::scale_down::standby::Waiting;
 use crate::nodes::scale_down::{candidate_taints, unregistered};
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::scale_up::demand::{self, Skipped};
@@ -144,7 +145,8 @@ fn shrink(ctx: &mut Context<'_>, scene: &Scene<'_>, advanced: removal::Advance) 
     let work = ctx.config.cluster.max_work_units / SHRINK_PART;
     ctx.snapshot.allow_work(work);
     let mark = ctx.snapshot.checkpoint();
-    let decided = scale_down::decide(scene, &mut ctx.snapshot, &mut ctx.next);
+    let waiting = Waiting::of(&ctx.standby_left);
+    let decided = scale_down::decide(scene, &mut ctx.snapshot, &mut ctx.next, waiting);
     ctx.snapshot.rollback(mark);
     ctx.steps.extend(decided.steps);
     ctx.reasons.nodes = decided.verdicts;

@@ -15,7 +15,7 @@ pub fn shadow(ctx: &mut Context<'_>) {
         return;
     }
     let mark = ctx.snapshot.checkpoint();
-    let demand = ctx.demand.clone();
+    let (demand, standby_left) = (ctx.demand.clone(), ctx.standby_left.clone());
     let purchases = std::mem::take(&mut ctx.purchases);
     let planned = std::mem::take(&mut ctx.planned);
     let capacity = ctx.unseen_capacity.clone();
@@ -30,6 +30,7 @@ pub fn shadow(ctx: &mut Context<'_>) {
 
     ctx.snapshot.rollback(mark);
     ctx.demand = demand;
+    ctx.standby_left = standby_left;
     ctx.purchases = purchases;
     ctx.planned = planned;
     ctx.unseen_capacity = capacity;

@@ -19,6 +19,7 @@ use crate::nodes::scale_down::message::message;
 use crate::nodes::scale_down::minimums::{self, Room, Spare};
 use crate::nodes::scale_down::promised::Promised;
 use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::standby::Waiting;
 use crate::nodes::scale_down::surge::Surges;
 use crate::nodes::scale_down::terminating::Ending;
 use crate::nodes::scale_down::trial;
@@ -60,11 +61,16 @@ pub struct ScaleDown {
 
 /// Decides which nodes go, opens their removals in `history`, and reports why the others stay.
 ///
-/// `snapshot` holds what the same plan has placed before: pending pods on nodes that exist, and nodes to come. Open
-/// removals have been advanced.
+/// `snapshot` holds what the same plan has placed before: pending pods on nodes that exist, and nodes to come. `waiting` are
+/// the standby pods that got no place. Open removals have been advanced.
 #[must_use]
-pub fn decide(scene: &Scene<'_>, snapshot: &mut Snapshot<'_>, history: &mut History) -> ScaleDown {
-    let mut pass = Pass::new(scene, history);
+pub fn decide(
+    scene: &Scene<'_>,
+    snapshot: &mut Snapshot<'_>,
+    history: &mut History,
+    waiting: Waiting,
+) -> ScaleDown {
+    let mut pass = Pass { waiting, ..Pass::new(scene, history) };
     if scene.freshness.stale {
         pass.all_stay(Reason::StaleView);
     } else {
@@ -128,6 +134,8 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     pub(in crate::nodes) replacing: Replacing,
     /// Workloads that may have one replica more.
     pub(in crate::nodes) surges: Surges<'s>,
+    /// Standby pods without a place, less those for which a node stays.
+    pub(in crate::nodes) waiting: Waiting,
     outdated: Vec<Candidate>,
     pub(in crate::nodes) second_choice: Vec<Candidate>,
     outdated_counts: BTreeMap<Arc<str>, u32>,
@@ -163,6 +171,7 @@ impl<'a, 's> Pass<'a, 's> {
             promised: Promised::default(),
             replacing: Replacing::of(scene, history),
             surges: Surges::of(scene.world, history),
+            waiting: Waiting::default(),
             outdated: Vec::new(),
             second_choice: Vec::new(),
             outdated_counts: BTreeMap::new(),

@@ -4,8 +4,45 @@ use rustc_hash::FxHashMap;
 
 use crate::nodes::scale_down::candidates::takes_pods;
 use crate::nodes::scale_down::relocation::looks_and_fits;
+use crate::nodes::scale_up::demand::PodGroup;
 use crate::resources::Resources;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
+
+/// Most buffers with waiting pods for which nodes stay.
+const WAITING_MAX: usize = 100;
+
+/// Standby pods that got no place, as one of each buffer and the number of them.
+#[derive(Clone, Debug, Default)]
+pub struct Waiting(Vec<(PodRef, usize)>);
+
+impl Waiting {
+    /// Those of `left`.
+    #[must_use]
+    pub fn of(left: &[PodGroup]) -> Self {
+        let with_pods = left.iter().filter_map(|group| Some((*group.pods.first()?, group.pods.len())));
+        Self(with_pods.take(WAITING_MAX).collect())
+    }
+
+    /// Takes those that would fit on `node` as it is, and returns the first of them.
+    ///
+    /// For a node whose group cannot grow just now: it is what the next purchase would buy anew. Where the group is at its
+    /// maximum the node goes, which makes room for the purchase.
+    pub(super) fn take(&mut self, snapshot: &mut Snapshot<'_>, node: NodeIx) -> Option<PodRef> {
+        let mark = snapshot.checkpoint();
+        snapshot.set_presence(node, Presence::Present);
+        let mut first = None;
+        for (pod, count) in &mut self.0 {
+            let class = snapshot.class_of(*pod);
+            while *count != 0 && looks_and_fits(snapshot, class, node) {
+                snapshot.place(*pod, node);
+                *count -= 1;
+                first.get_or_insert(*pod);
+            }
+        }
+        snapshot.rollback(mark);
+        first
+    }
+}
 
 /// Standby pods of a snapshot by node, and those that have been lifted from their nodes.
 ///

@@ -14,6 +14,7 @@ use crate::nodes::scale_down::relocation::Destinations;
 use crate::nodes::scale_down::standby::{self, Standby};
 use crate::nodes::scale_down::verdicts::Verdict;
 use crate::nodes::scale_up::increase;
+use crate::nodes::state::cluster_state::backed_off_until;
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 use crate::scheduling::snapshot::{PodRef, Presence, Snapshot};
@@ -61,6 +62,7 @@ impl Pass<'_, '_> {
             return Err(Reason::NotUnderutilized.into());
         }
         let guard = self.budget_in_the_way(candidate);
+        let mark = snapshot.checkpoint();
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
             if no_place.reason == Reason::WorkLimitReached {
                 let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
@@ -81,6 +83,11 @@ impl Pass<'_, '_> {
                 None if well_used => Reason::NotUnderutilized.into(),
                 None => no_place,
             });
+        }
+        if let Some(pod) = self.would_serve(candidate, snapshot, memory) {
+            snapshot.rollback(mark);
+            destinations.forget_last();
+            return Err(no_place(pod, snapshot, self.scene));
         }
         for key in keys {
             if let Some(left) = self.room.get_mut(&key) {
@@ -140,6 +147,20 @@ impl Pass<'_, '_> {
             return Err(no_place(pod, snapshot, self.scene));
         }
         Ok(())
+    }
+
+    /// Returns a standby pod that waits for a node like the candidate's, which its cloud refuses just now.
+    fn would_serve(
+        &mut self,
+        candidate: &Candidate,
+        snapshot: &mut Snapshot<'_>,
+        memory: Option<&PoolHistory>,
+    ) -> Option<PodRef> {
+        let refused = |memory| backed_off_until(memory, &candidate.group, self.scene.now);
+        if !keeps_buffers(candidate) || memory.and_then(refused).is_none() {
+            return None;
+        }
+        self.waiting.take(snapshot, candidate.ix)
     }
 
     /// True if the pods must find room however the scheduler spreads them: where nodes get full, and where buffers keep
