@@ -2,6 +2,7 @@
 //! only worlds of one pool in which each pod that a buffer reserves room for needs a node of its own.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 
@@ -31,6 +32,14 @@ pub struct Buffers {
 struct Room {
     node: String,
     pods: usize,
+    /// Pods of the load that it can hold: fewer than [`PODS_PER_NODE`] if it came smaller than promised, too small for a buffer.
+    places: usize,
+}
+
+impl Room {
+    fn is_free(&self) -> bool {
+        self.pods == 0 && PODS_PER_NODE <= self.places
+    }
 }
 
 impl Buffers {
@@ -126,12 +135,13 @@ fn rooms(store: &Store) -> Vec<Room> {
         ready && !leaves && at(node, &["metadata", "deletionTimestamp"]).is_none()
     };
     let working = store.all(Kind::Node).filter(|(_, node)| truth::pool_of(node).is_some() && works(node));
-    let room = |(key, _): (&ObjectKey, _)| {
+    let room = |(key, node): (&ObjectKey, &Arc<serde_json::Value>)| {
         let name = key.name.to_string();
+        let cpus = at(node, &["status", "allocatable", "cpu"]).and_then(|cpu| cpu.as_str()?.parse().ok());
         let on_it = store.all(Kind::Pod).filter(|(_, pod)| {
             truth::is_movable(pod) && text(pod, &["spec", "nodeName"]) == Some(name.as_str())
         });
-        Room { pods: on_it.count(), node: name }
+        Room { pods: on_it.count(), node: name, places: cpus.unwrap_or(PODS_PER_NODE) }
     };
     working.map(room).collect()
 }
@@ -141,7 +151,7 @@ fn free_without(rooms: &[Room], victims: &BTreeSet<&str>) -> usize {
     let (gone, left): (Vec<&Room>, Vec<&Room>) =
         rooms.iter().partition(|room| victims.contains(room.node.as_str()));
     let moved: usize = gone.iter().map(|room| room.pods).sum();
-    let (free, used): (Vec<&Room>, Vec<&Room>) = left.into_iter().partition(|room| room.pods == 0);
-    let holes: usize = used.iter().map(|room| PODS_PER_NODE.saturating_sub(room.pods)).sum();
+    let (free, used): (Vec<&Room>, Vec<&Room>) = left.into_iter().partition(|room| room.is_free());
+    let holes: usize = used.iter().map(|room| room.places.saturating_sub(room.pods)).sum();
     free.len().saturating_sub(moved.saturating_sub(holes).div_ceil(PODS_PER_NODE))
 }
