@@ -37,8 +37,8 @@ pub enum PodRef {
     Real(PodId),
     /// A pod that does not exist: an anticipated replica, or a DaemonSet's pod on an added node.
     Virtual(ClassIx),
-    /// A standby pod of a CapacityBuffer, by the number of the buffer: room that is kept free. It keeps no node busy, and
-    /// finds another place when its node goes.
+    /// A standby pod of a CapacityBuffer or of a ProvisioningRequest, by the number of its owner: room that is kept free. It keeps
+    /// no node busy, and finds another place when its node goes.
     Standby(u32),
 }
 
@@ -131,7 +131,7 @@ pub struct Snapshot<'w> {
     extra_classes: Vec<Arc<PodClass>>,
     extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
     log: Vec<Undo>,
-    /// By number of the buffer: the class of its standby pods, and the buffer as `kind/namespace/name`.
+    /// By number: the class of the owner's standby pods, and the owner as `kind/namespace/name`.
     standby: Vec<(ClassIx, Arc<str>)>,
     /// Nodes of the world whose pods were ever changed here, each once.
     touched: Vec<NodeIx>,
@@ -285,27 +285,24 @@ impl<'w> Snapshot<'w> {
         }
     }
 
-    /// The standby pod of buffer `number`, of this class; `object` names the buffer. Numbers only grow; buffers before it
-    /// without standby pods are filled in.
+    /// The standby pod of one more owner, of this class; `owner` names it as `kind/namespace/name`. Numbers only grow.
     ///
     /// For building the snapshot only: it is not taken back by a rollback.
-    pub fn add_standby(&mut self, number: usize, class: ClassIx, object: Arc<str>) -> PodRef {
-        while self.standby.len() <= number {
-            self.standby.push((class, object.clone()));
-        }
-        self.standby[number] = (class, object);
-        PodRef::Standby(u32::try_from(number).expect("fewer than 2^32 buffers fit in memory"))
+    pub fn add_standby(&mut self, class: ClassIx, owner: Arc<str>) -> PodRef {
+        let number = u32::try_from(self.standby.len()).expect("fewer than 2^32 owners fit in memory");
+        self.standby.push((class, owner));
+        PodRef::Standby(number)
     }
 
-    /// True if buffers may have standby pods here.
+    /// True if there may be standby pods here.
     #[must_use]
     pub fn has_standby(&self) -> bool {
         !self.standby.is_empty()
     }
 
-    /// The buffer of a standby pod as `kind/namespace/name`.
+    /// The owner of a standby pod as `kind/namespace/name`.
     #[must_use]
-    pub fn buffer_of(&self, number: u32) -> &Arc<str> {
+    pub fn owner_of_standby(&self, number: u32) -> &Arc<str> {
         &self.standby[number as usize].1
     }
 

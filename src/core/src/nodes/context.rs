@@ -105,7 +105,7 @@ pub struct Context<'w> {
     pub snapshot: Snapshot<'w>,
     /// Pods that want nodes; what has found a place is taken out of its group.
     pub demand: Demand,
-    /// Standby pods of buffers that Apply pools left without a place, by buffer.
+    /// Standby pods of booked requests and of buffers that Apply pools left without a place, by class of each.
     pub standby_left: Vec<PodGroup>,
     /// Gangs that Apply pools left without room, each with the pods that it needs at once.
     pub gangs_left: Vec<(Vec<PodGroup>, u32)>,

@@ -38,7 +38,14 @@ impl Checker {
         self.caller = Some(call.caller);
         match (call.kind, &call.method, call.subresource.as_str()) {
             (Kind::NodePool, &Method::PUT, "status") => self.status_begins(call),
-            (Kind::ClusterScalingPolicy | Kind::CapacityBuffer | Kind::CapacityQuota, _, "status") => {}
+            (
+                Kind::ClusterScalingPolicy
+                | Kind::CapacityBuffer
+                | Kind::CapacityQuota
+                | Kind::ProvisioningRequest,
+                _,
+                "status",
+            ) => {}
             (Kind::Node, &Method::POST, "") => self.node_is_made(store, call),
             (Kind::Node, &Method::DELETE, "") => self.node_is_deleted(store, call),
             (Kind::Node, &Method::PATCH, "") => {

@@ -10,6 +10,8 @@ mod limits;
 mod observations;
 mod quotas;
 mod refusals;
+mod requests;
+mod rooms;
 mod status;
 mod terms;
 mod truth;
@@ -28,6 +30,8 @@ pub use self::end::{End, Goal, examine};
 pub use self::limits::{Limits, RemovalLimit};
 pub use self::observations::Weight;
 pub use self::quotas::{CloudGroup, Quotas};
+pub use self::requests::{ASKS_TOO_MUCH, Requests};
+pub use self::rooms::{NODES_MAX, Rooms};
 pub use self::workloads::{Scaled, Workloads};
 
 use self::truth::Intent;
@@ -177,6 +181,10 @@ pub struct Checker {
     pub quotas: Quotas,
     /// CapacityBuffers.
     pub buffers: Buffers,
+    /// ProvisioningRequests.
+    pub requests: Requests,
+    /// Nodes that are free for both.
+    pub rooms: Rooms,
     /// Records of the workloads whose sizes are checked.
     pub workloads: Workloads,
 }
@@ -290,13 +298,18 @@ impl Checker {
                 let matters = |entry: &&Entry| {
                     use Kind::{
                         CapacityBuffer, CapacityQuota, ClusterScalingPolicy, Deployment,
-                        HorizontalPodAutoscaler, Node, NodePool, ScalingPolicy,
+                        HorizontalPodAutoscaler, Node, NodePool, ProvisioningRequest, ScalingPolicy,
                     };
                     let scaled = entry.kind == Deployment
                         && (self.cycles.is_some() || self.workloads.checks(&entry.key));
                     let others =
                         matches!(entry.kind, ClusterScalingPolicy | ScalingPolicy | HorizontalPodAutoscaler);
-                    scaled || others || matches!(entry.kind, CapacityBuffer | CapacityQuota | Node | NodePool)
+                    scaled
+                        || others
+                        || matches!(
+                            entry.kind,
+                            CapacityBuffer | CapacityQuota | Node | NodePool | ProvisioningRequest
+                        )
                 };
                 entries.filter(matters).cloned().collect()
             }
@@ -321,6 +334,7 @@ impl Checker {
                 }
                 Kind::CapacityQuota => self.note_quota(entry),
                 Kind::CapacityBuffer => self.note_buffer(entry),
+                Kind::ProvisioningRequest => self.note_request(store, entry),
                 Kind::ClusterScalingPolicy => self.note_settings(entry),
                 Kind::ScalingPolicy | Kind::HorizontalPodAutoscaler => self.note_owner(entry),
                 Kind::Deployment => self.note_size(entry),

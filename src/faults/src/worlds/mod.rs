@@ -12,6 +12,7 @@ mod load;
 mod panics;
 mod pools;
 mod refused;
+mod requests;
 mod theme;
 mod world;
 
@@ -146,7 +147,7 @@ fn play(
         checker.alternatives.clone_from(&world.alternatives);
         checker.workloads = Workloads::of(&world.scaled, world.runs_hpas);
         checker.quotas.checked = seed_options.theme == Some(Theme::Capacity);
-        checker.buffers.checked = seed_options.theme == Some(Theme::Buffers);
+        checker.rooms.checked = matches!(seed_options.theme, Some(Theme::Buffers | Theme::Requests));
         checker.limits.budgets.clone_from(&world.removal_limits);
         checker.limits.lists_are_old = 0 < fault_plan.requests.old_list;
         checker.workloads.others.clone_from(&world.hpas_run_by_others);
@@ -179,6 +180,7 @@ fn play(
             wrong.extend(scene.cluster.store().with(|store| checker.lock().wrong_sizes(store, scene.now)));
             wrong.extend(scene.cluster.store().with(|store| checker.lock().idle_quotas(store, scene.now)));
             wrong.extend(scene.cluster.store().with(|store| checker.lock().missing_room(store, scene.now)));
+            wrong.extend(scene.cluster.store().with(|store| checker.lock().wrong_answers(store, scene.now)));
             checker.lock().rate(wrong.is_empty(), world.stay, scene.now);
         }
         if let Some(until) = &seed_options.until {

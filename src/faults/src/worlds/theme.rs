@@ -43,6 +43,8 @@ pub enum Theme {
     Capacity,
     /// CapacityBuffers reserve nodes beside a load that rises and falls, and people change the buffers
     Buffers,
+    /// Jobs ask for room as a whole by ProvisioningRequests beside a load that rises and falls
+    Requests,
 }
 
 impl Theme {
@@ -60,6 +62,7 @@ impl Theme {
             Theme::Forgery => "forgery",
             Theme::Capacity => "capacity",
             Theme::Buffers => "buffers",
+            Theme::Requests => "requests",
         }
     }
 }
@@ -87,6 +90,7 @@ impl World {
             Theme::Forgery => world.one_pool(&mut random, "2m", 400..500),
             Theme::Capacity => world.limited_capacity(&mut random),
             Theme::Buffers => world.reserved_room(&mut random),
+            Theme::Requests => world.room_asked_for_as_a_whole(&mut random),
         }
         world
     }
@@ -163,7 +167,8 @@ impl FaultPlan {
             | Theme::Load
             | Theme::Handover
             | Theme::Refused
-            | Theme::Pools => {}
+            | Theme::Pools
+            | Theme::Requests => {}
         }
         fault_plan
     }

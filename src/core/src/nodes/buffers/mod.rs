@@ -54,13 +54,13 @@ pub fn serve(ctx: &mut Context<'_>) {
     let demand = std::mem::take(&mut ctx.demand);
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
     let mut stage = Stage::new(ctx);
-    for (index, request) in requests.iter_mut().enumerate() {
-        stage.serve(ctx, index, request);
+    for request in &mut requests {
+        stage.serve(ctx, request);
     }
     ctx.working_on(Part::Whole);
     ctx.demand = demand;
     ctx.snapshot.shares = shares;
-    ctx.standby_left = stage.left;
+    ctx.standby_left.extend(stage.left);
     note(ctx, &mut requests);
     ctx.reasons.buffers = requests.into_iter().map(|request| request.verdict).collect();
 }
@@ -117,12 +117,12 @@ impl Stage {
     }
 
     /// Finds room for one buffer, or reports why there is none.
-    fn serve(&mut self, ctx: &mut Context<'_>, index: usize, request: &mut BufferRequest) {
+    fn serve(&mut self, ctx: &mut Context<'_>, request: &mut BufferRequest) {
         let Some(class) = request.class.clone() else { return };
         let pods_count = self.allowed(request);
         let class_ix = ctx.snapshot.class_ix(&class);
         let object = format!("capacitybuffer/{}/{}", request.verdict.namespace, request.verdict.name);
-        let pod = ctx.snapshot.add_standby(index, class_ix, object.into());
+        let pod = ctx.snapshot.add_standby(class_ix, object.into());
         request.pod = Some(pod);
         if ctx.quarantined(class_ix) {
             request.verdict.unplaced_count = request.verdict.wanted_count;
@@ -195,11 +195,13 @@ fn note(ctx: &mut Context<'_>, requests: &mut [BufferRequest]) {
         .iter()
         .map(|planned| (planned.node, (planned.pool.clone(), planned.group.clone(), planned.bought)))
         .collect();
-    let mut bought: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<u32, u32>> = BTreeMap::new();
+    let owners: BTreeMap<PodRef, usize> =
+        requests.iter().enumerate().filter_map(|(index, request)| Some((request.pod?, index))).collect();
+    let mut bought: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<usize, u32>> = BTreeMap::new();
     for (node, view) in ctx.snapshot.nodes().filter(|(node, _)| !ctx.snapshot.untouched(*node)) {
         for pod in ctx.snapshot.pods(node) {
-            let PodRef::Standby(index) = pod else { continue };
-            let verdict = &mut requests[index as usize].verdict;
+            let Some(index) = owners.get(&pod).copied() else { continue };
+            let verdict = &mut requests[index].verdict;
             match view.real() {
                 Some(_) if !ctx.is_coming(node) => {
                     verdict.ready_count += 1;
@@ -227,7 +229,7 @@ fn note(ctx: &mut Context<'_>, requests: &mut [BufferRequest]) {
         let Some(purchase) = ctx.purchases.get_mut(&key) else { continue };
         purchase.standby = counts.values().sum();
         let most = counts.into_iter().max_by_key(|(index, count)| (*count, std::cmp::Reverse(*index)));
-        purchase.standby_of = most.map(|(index, _)| requests[index as usize].key().to_string().into());
+        purchase.standby_of = most.map(|(index, _)| requests[index].key().to_string().into());
     }
 }
 

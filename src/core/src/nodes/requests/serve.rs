@@ -13,7 +13,7 @@ use crate::nodes::{buffers, explain, scale_up};
 use crate::plan::{BufferFault, RequestAnswer};
 use crate::reason::Reason;
 use crate::resources::Resources;
-use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef};
+use crate::scheduling::{ClassIx, Mark, NodeIx};
 
 /// Most requests without room whose pools are asked one by one why.
 const EXPLAINED_MAX: usize = 100;
@@ -130,6 +130,7 @@ impl Stage {
         }
         unmet.verdict.unplaced_count = short(&groups);
         unmet.verdict.answer = RequestAnswer::Granted;
+        ctx.standby_left.extend(groups.into_iter().filter(|group| !group.pods.is_empty()));
     }
 
     fn find(
@@ -198,8 +199,10 @@ impl PendingRequest<'_> {
 fn groups(ctx: &mut Context<'_>, unmet: &PendingRequest<'_>) -> Vec<PodGroup> {
     let mut groups: Vec<(usize, i64, PodGroup)> = Vec::new();
     for (class, pods, count) in unmet.sets.iter().filter(|(_, _, count)| *count != 0) {
-        let virtual_pods = vec![PodRef::Virtual(*class); *count as usize];
-        let group = PodGroup::standby(*class, pods, unmet.request.key.clone(), virtual_pods);
+        let pod =
+            ctx.snapshot.add_standby(*class, format!("provisioningrequest/{}", unmet.request.key).into());
+        let standby = vec![pod; *count as usize];
+        let group = PodGroup::standby(*class, pods, unmet.request.key.clone(), standby);
         groups.push((choices(ctx, *class), demand::weight(pods), group));
     }
     groups.sort_by_key(|(choices, weight, _)| (*choices, Reverse(*weight)));

@@ -313,7 +313,7 @@ pub(in crate::nodes) fn pods_to_move(
             pod.class.priority >= cutoff && pod.deletion_at.is_none()
         }
         PodRef::Virtual(_) => true,
-        // A node whose removal is requested goes, and a dead one holds no room: the buffer is filled again elsewhere.
+        // A node whose removal is requested goes, and a dead one holds no room: it is kept elsewhere.
         PodRef::Standby(_) => !matches!(candidate.reason, Reason::RemovalRequested | Reason::Unready),
     };
     let mut pods: Vec<PodRef> = candidate.movable.iter().map(|id| PodRef::Real(*id)).collect();
@@ -351,7 +351,10 @@ pub(in crate::nodes) fn no_place(pod: PodRef, snapshot: &Snapshot<'_>, scene: &S
         PodRef::Real(id) => Verdict::pod(without_place(pod, snapshot), &scene.world.pod(id).pod.key),
         PodRef::Virtual(_) => without_place(pod, snapshot).into(),
         PodRef::Standby(number) => {
-            Verdict { reason: Reason::HoldsBuffer, object: Some(snapshot.buffer_of(number).clone()) }
+            let owner = snapshot.owner_of_standby(number);
+            let of_buffer = owner.starts_with("capacitybuffer/");
+            let reason = if of_buffer { Reason::HoldsBuffer } else { Reason::PlannedFor };
+            Verdict { reason, object: Some(owner.clone()) }
         }
     }
 }
