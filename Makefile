@@ -21,7 +21,7 @@ test: ## Everything, on a real control plane too; ends with the counts.
 SEEDS ?= 2000
 SHARD ?= 1/1
 MUTANTS ?= 0/1
-THEMES ?= refused outage silence choice load handover pools forgery capacity buffers
+THEMES ?= refused outage silence choice load handover pools forgery capacity buffers requests
 CASES ?= 1000000
 STORMS ?= 1000
 FUZZ_SECONDS ?= 600

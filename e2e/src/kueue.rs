@@ -115,7 +115,10 @@ async fn install(cluster: &ControlPlane, config: &Path, folder: &Path, port: u16
         let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         match object["kind"].as_str().unwrap_or_default() {
             "CustomResourceDefinition" => {
-                reach(&mut object["spec"]["conversion"]["webhook"], port);
+                // A definition without conversion has no such client, and must get none.
+                if let Some(webhook) = object.pointer_mut("/spec/conversion/webhook") {
+                    reach(webhook, port);
+                }
                 std::fs::write(definitions.join(format!("{name}.yaml")), object.to_string())?;
             }
             "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
@@ -139,7 +142,7 @@ async fn install(cluster: &ControlPlane, config: &Path, folder: &Path, port: u16
     cluster.apply_all(&webhooks).await
 }
 
-/// Lets the API server dial `port` of the Service. A definition without conversion has no such client.
+/// Lets the API server dial `port` of the Service.
 fn reach(webhook: &mut Value, port: u16) {
     if let Some(service) = webhook.pointer_mut("/clientConfig/service") {
         service["port"] = json!(port);

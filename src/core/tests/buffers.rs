@@ -239,10 +239,11 @@ fn a_node_stays_while_the_cloud_refuses_what_a_buffer_would_have_of_it() {
     };
     let free = waits(1, refused(unneeded(&nodes)), &settings());
     let verdicts = &free.reasons.nodes;
-    let held: Vec<_> = verdicts.iter().filter(|verdict| verdict.reason == Reason::HoldsBuffer).collect();
-    assert_eq!(held.len(), 1, "one chunk waits: {verdicts:?}");
-    assert_eq!(held[0].object.as_deref(), Some("capacitybuffer/default/b"));
-    assert_eq!(removed(&free).len(), 1, "the last one takes the pods: {verdicts:?}");
+    let held = verdicts.iter().find(|verdict| verdict.reason == Reason::HoldsBuffer);
+    let object = held.and_then(|verdict| verdict.object.as_deref());
+    assert_eq!(object, Some("capacitybuffer/default/b"), "{verdicts:?}");
+    // The scheduler may put the pods of another onto the one that stays.
+    assert!(removed(&free).is_empty(), "{verdicts:?}");
     let all = waits(3, refused(unneeded(&nodes)), &settings());
     assert!(removed(&all).is_empty(), "{:?}", all.reasons.nodes);
     // At its maximum the pool can serve the chunk only by a node that goes first.

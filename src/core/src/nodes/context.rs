@@ -106,7 +106,7 @@ pub struct Context<'w> {
     /// Pods that want nodes; what has found a place is taken out of its group.
     pub demand: Demand,
     /// Standby pods of booked requests and of buffers that Apply pools left without a place, by class of each.
-    pub standby_left: Vec<PodGroup>,
+    pub standby_left: Vec<StandbyLeft>,
     /// Gangs that Apply pools left without room, each with the pods that it needs at once.
     pub gangs_left: Vec<(Vec<PodGroup>, u32)>,
     /// Classes of gangs that wait until the last of their nodes is ready.
@@ -142,6 +142,15 @@ pub struct Context<'w> {
     ending: Vec<(PodRef, NodeIx)>,
     /// Pods that want another place because the cloud is about to take their nodes.
     pub displaced: Vec<PodId>,
+}
+
+/// Standby pods that Apply pools left without a place.
+#[derive(Clone, Debug)]
+pub struct StandbyLeft {
+    /// Pods of one class of one owner.
+    pub group: PodGroup,
+    /// True if nodes are bought for them.
+    pub buys: bool,
 }
 
 /// A node of the snapshot that will come.

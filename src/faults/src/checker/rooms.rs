@@ -116,7 +116,9 @@ fn rooms(store: &Store) -> Vec<Room> {
         let name = key.name.to_string();
         let cpus = at(node, &["status", "allocatable", "cpu"]).and_then(|cpu| cpu.as_str()?.parse().ok());
         let on_it = store.all(Kind::Pod).filter(|(_, pod)| {
-            truth::is_movable(pod) && text(pod, &["spec", "nodeName"]) == Some(name.as_str())
+            // The room of one that ends within seconds counts as free.
+            let ends = text(pod, &["metadata", "deletionTimestamp"]).is_some();
+            truth::is_movable(pod) && !ends && text(pod, &["spec", "nodeName"]) == Some(name.as_str())
         });
         Room { pods: on_it.count(), node: name, places: cpus.unwrap_or(PODS_PER_NODE) }
     };

@@ -7,7 +7,7 @@ use headroom_faults::worlds::{Report, SeedOptions, Theme, run_seed};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 9] = [
+const DIRECTED: [(Theme, u64); 11] = [
     (Theme::Outage, 8),
     (Theme::Silence, 8),
     (Theme::Choice, 8),
@@ -16,12 +16,16 @@ const DIRECTED: [(Theme, u64); 9] = [
     (Theme::Pools, 10),
     (Theme::Refused, 8),
     (Theme::Capacity, 8),
+    (Theme::Buffers, 8),
+    (Theme::Requests, 8),
     // Each forgery once: 6 a world, 100 in all.
     (Theme::Forgery, 17),
 ];
 /// Seeds of themes that failed once, each with the faults without which its event cannot come about, and what it found.
 const KEPT_ON: &[(Theme, u64, &[&str], &str)] = &[
     (Theme::Capacity, 82, &[], "a quota did not count a machine whose node had left"),
+    (Theme::Buffers, 73, &[], "nodes were removed for which a buffer waited while the cloud refused others"),
+    (Theme::Requests, 51, &[], "nodes were removed for which a booked request waited that buys none"),
     (Theme::Refused, 28, &[], "a change of the load between was taken for a purchase that comes to nothing"),
     (
         Theme::Silence,

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::config::{Config, Mode};
 use crate::history::EXAMPLES_MAX;
-use crate::nodes::context::{Context, Part};
+use crate::nodes::context::{Context, Part, StandbyLeft};
 use crate::nodes::scale_up::demand::PodGroup;
 use crate::nodes::scale_up::placement::{self, Starts};
 use crate::nodes::{explain, scale_up};
@@ -67,8 +67,8 @@ pub fn serve(ctx: &mut Context<'_>) {
 
 /// Plans Preview pools for what Apply pools left; the caller takes it back.
 pub fn serve_preview(ctx: &mut Context<'_>) {
-    for group in std::mem::take(&mut ctx.standby_left) {
-        ctx.demand.groups = vec![group];
+    for left in std::mem::take(&mut ctx.standby_left).into_iter().filter(|left| left.buys) {
+        ctx.demand.groups = vec![left.group];
         scale_up::serve(ctx, Mode::Preview);
     }
     let standby: Vec<_> = ctx
@@ -92,7 +92,7 @@ struct Stage {
     /// Nodes in the order in which they are tried: those that are there, those on their way, those bought for buffers.
     order: Vec<NodeIx>,
     starts: Starts,
-    left: Vec<PodGroup>,
+    left: Vec<StandbyLeft>,
     left_count: u32,
     left_of: BTreeMap<Arc<str>, u32>,
     explained: usize,
@@ -138,7 +138,7 @@ impl Stage {
         }
         request.verdict.unplaced_count += group.unplaced();
         if !group.pods.is_empty() {
-            self.left.push(group);
+            self.left.push(StandbyLeft { group, buys: true });
         }
     }
 

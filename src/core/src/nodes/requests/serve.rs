@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::PendingRequest;
 use super::state::{self, Service, State};
 use crate::config::Mode;
-use crate::nodes::context::{Context, Part, Purchases};
+use crate::nodes::context::{Context, Part, Purchases, StandbyLeft};
 use crate::nodes::scale_up::demand::{self, Demand, PodGroup};
 use crate::nodes::scale_up::placement::{self, Starts};
 use crate::nodes::{buffers, explain, scale_up};
@@ -130,7 +130,9 @@ impl Stage {
         }
         unmet.verdict.unplaced_count = short(&groups);
         unmet.verdict.answer = RequestAnswer::Granted;
-        ctx.standby_left.extend(groups.into_iter().filter(|group| !group.pods.is_empty()));
+        let buys = unmet.service == Service::Atomic;
+        let left = groups.into_iter().filter(|group| !group.pods.is_empty());
+        ctx.standby_left.extend(left.map(|group| StandbyLeft { group, buys }));
     }
 
     fn find(

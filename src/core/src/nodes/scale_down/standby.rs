@@ -2,44 +2,63 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nodes::context::StandbyLeft;
 use crate::nodes::scale_down::candidates::takes_pods;
 use crate::nodes::scale_down::relocation::looks_and_fits;
-use crate::nodes::scale_up::demand::PodGroup;
 use crate::resources::Resources;
 use crate::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 
 /// Most buffers with waiting pods for which nodes stay.
 const WAITING_MAX: usize = 100;
 
-/// Standby pods that got no place, as one of each buffer and the number of them.
+/// Standby pods that got no place.
 #[derive(Clone, Debug, Default)]
-pub struct Waiting(Vec<(PodRef, usize)>);
+pub struct Waiting(Vec<WaitingGroup>);
+
+#[derive(Clone, Debug)]
+struct WaitingGroup {
+    pod: PodRef,
+    count: usize,
+    /// True if nodes are bought for them as soon as the cloud has some.
+    buys: bool,
+}
 
 impl Waiting {
     /// Those of `left`.
     #[must_use]
-    pub fn of(left: &[PodGroup]) -> Self {
-        let with_pods = left.iter().filter_map(|group| Some((*group.pods.first()?, group.pods.len())));
-        Self(with_pods.take(WAITING_MAX).collect())
+    pub fn of(left: &[StandbyLeft]) -> Self {
+        let waiting = left.iter().filter_map(|left| {
+            let pods = &left.group.pods;
+            Some(WaitingGroup { pod: *pods.first()?, count: pods.len(), buys: left.buys })
+        });
+        Self(waiting.take(WAITING_MAX).collect())
     }
 
-    /// Takes those that would fit on `node` as it is, and returns the first of them.
+    /// Places those that would fit on `node` without the pods that can move, as if these had been moved. Returns the first of
+    /// them. Without one the snapshot is left as it is.
     ///
-    /// For a node whose group cannot grow just now: it is what the next purchase would buy anew. Where the group is at its
-    /// maximum the node goes, which makes room for the purchase.
-    pub(super) fn take(&mut self, snapshot: &mut Snapshot<'_>, node: NodeIx) -> Option<PodRef> {
+    /// Such a node is what the next purchase would buy anew, if its group is `refused` just now, and what no purchase brings if none
+    /// is made for them. Where the group is at its maximum the node goes, which makes room for the purchase.
+    pub(super) fn take(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        node: NodeIx,
+        refused: bool,
+    ) -> Option<PodRef> {
         let mark = snapshot.checkpoint();
         snapshot.set_presence(node, Presence::Present);
         let mut first = None;
-        for (pod, count) in &mut self.0 {
-            let class = snapshot.class_of(*pod);
-            while *count != 0 && looks_and_fits(snapshot, class, node) {
-                snapshot.place(*pod, node);
-                *count -= 1;
-                first.get_or_insert(*pod);
+        for group in self.0.iter_mut().filter(|group| refused || !group.buys) {
+            let class = snapshot.class_of(group.pod);
+            while group.count != 0 && looks_and_fits(snapshot, class, node) {
+                snapshot.place(group.pod, node);
+                group.count -= 1;
+                first.get_or_insert(group.pod);
             }
         }
-        snapshot.rollback(mark);
+        if first.is_none() {
+            snapshot.rollback(mark);
+        }
         first
     }
 }

@@ -62,7 +62,6 @@ impl Pass<'_, '_> {
             return Err(Reason::NotUnderutilized.into());
         }
         let guard = self.budget_in_the_way(candidate);
-        let mark = snapshot.checkpoint();
         if let Err(no_place) = self.relocate(candidate, snapshot, destinations) {
             if no_place.reason == Reason::WorkLimitReached {
                 let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
@@ -85,8 +84,6 @@ impl Pass<'_, '_> {
             });
         }
         if let Some(pod) = self.would_serve(candidate, snapshot, memory) {
-            snapshot.rollback(mark);
-            destinations.forget_last();
             return Err(no_place(pod, snapshot, self.scene));
         }
         for key in keys {
@@ -149,18 +146,18 @@ impl Pass<'_, '_> {
         Ok(())
     }
 
-    /// Returns a standby pod that waits for a node like the candidate's, which its cloud refuses just now.
+    /// Returns a standby pod that waits for a node like the candidate's, which stays for it.
     fn would_serve(
         &mut self,
         candidate: &Candidate,
         snapshot: &mut Snapshot<'_>,
         memory: Option<&PoolHistory>,
     ) -> Option<PodRef> {
-        let refused = |memory| backed_off_until(memory, &candidate.group, self.scene.now);
-        if !keeps_buffers(candidate) || memory.and_then(refused).is_none() {
+        if !keeps_buffers(candidate) {
             return None;
         }
-        self.waiting.take(snapshot, candidate.ix)
+        let until = memory.and_then(|memory| backed_off_until(memory, &candidate.group, self.scene.now));
+        self.waiting.take(snapshot, candidate.ix, until.is_some())
     }
 
     /// True if the pods must find room however the scheduler spreads them: where nodes get full, and where buffers keep
