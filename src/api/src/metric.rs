@@ -35,10 +35,29 @@ pub enum MetricType {
     .message("metrics[] must have exactly the member that its type names: set that one and remove the others").field_path(".type"))]
 #[x_kube(validation = Rule::new("!has(self.activation) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler'")
     .message("activation needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): remove it from this one").field_path(".activation"))]
+#[x_kube(validation = Rule::new("!has(self.name) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler'")
+    .message("metrics[].name makes a metric a variable of the formula, which needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): remove it from this one").field_path(".name"))]
+#[x_kube(validation = Rule::new("has(self.name) || (!has(self.object) || has(self.object.target)) && (!has(self.external) || has(self.external.target)) && (!has(self.prometheus) || has(self.prometheus.target))")
+    .message("a metric without a name needs a target: set it, or make the metric a variable of the formula by a name"))]
+#[x_kube(validation = Rule::new("!has(self.name) || !(has(self.activation) || has(self.object) && has(self.object.target) || has(self.external) && has(self.external.target) || has(self.prometheus) && has(self.prometheus.target) || has(self.externalScaler) && (has(self.externalScaler.target) || has(self.externalScaler.targetType)))")
+    .message("a metric with a name is a variable of the formula, which has the target and the activation: remove target, targetType and activation from the metric").field_path(".name"))]
+#[x_kube(validation = Rule::new("!has(self.fallbackValue) || has(self.name)")
+    .message("fallbackValue is the number of a variable of the formula while its metric is missing: give the metric a name, or remove it").field_path(".fallbackValue"))]
 pub struct MetricSpec {
     /// Kind of the metric. Required.
     #[serde(rename = "type")]
     pub type_: MetricType,
+
+    /// Name of the metric in `formula`, unique in the policy. A metric with a name has no target and proposes nothing itself: the
+    /// formula does. Only for the types Object, External, Prometheus and ExternalScaler. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = VARIABLE_PATTERN))]
+    pub name: Option<String>,
+
+    /// Number that the formula takes in place of the metric while that is missing. Only with a name. Default: none; the formula then
+    /// has no value while the metric is missing, and nothing shrinks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback_value: Option<Quantity>,
 
     /// Value of the metric as a whole, not divided by the pods, above which it is active: with `minReplicas: 0` a workload leaves 0 as
     /// soon as one of its metrics is active, and goes to 0 once none has been for `timing.toZeroAfter`. An external scaler that says
@@ -74,6 +93,28 @@ pub struct MetricSpec {
     /// For type ExternalScaler. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_scaler: Option<ExternalScalerMetric>,
+}
+
+/// Form of a name in a formula.
+pub const VARIABLE_PATTERN: &str = "^[a-zA-Z_][a-zA-Z0-9_]*$";
+
+/// One number out of the metrics that have a name.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[x_kube(validation = Rule::new("self.target.type != 'Utilization'")
+    .message("formula.target must be of type Value or AverageValue: a formula has no requests").field_path(".target"))]
+pub struct Formula {
+    /// Expression over the names of metrics, in CEL, in which all numbers are floating-point: `+`, `-`, `*`, `/`, comparisons, `&&`,
+    /// `||`, `!`, `a ? b : c`, and `max`, `min` and `sum` of several numbers. It uses each metric that has a name. A result below 0
+    /// counts as 0; one that is infinite or not a number, as by a division by 0, counts as unknown. Required.
+    #[schemars(length(min = 1, max = 1024))]
+    pub expression: String,
+
+    /// Target of the result: `value`, or `averageValue` over the replicas. Required.
+    pub target: MetricTarget,
+
+    /// Result, not divided by the pods, above which the formula is active, as `metrics[].activation`. Not below 0. Default: `0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub activation: Option<Quantity>,
 }
 
 /// CPU or memory of the pods, from metrics.k8s.io.
@@ -122,8 +163,9 @@ pub struct ObjectMetric {
     /// Metric by its name. Required.
     pub metric: MetricIdentifier,
 
-    /// Target: `value`, or `averageValue` over the replicas. Required.
-    pub target: MetricTarget,
+    /// Target: `value`, or `averageValue` over the replicas. Required, unless the metric has a name. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<MetricTarget>,
 }
 
 /// A metric that belongs to no object, from external.metrics.k8s.io.
@@ -132,8 +174,9 @@ pub struct ExternalMetric {
     /// Metric by its name. Required.
     pub metric: MetricIdentifier,
 
-    /// Target: `value`, or `averageValue` over the replicas. Required.
-    pub target: MetricTarget,
+    /// Target: `value`, or `averageValue` over the replicas. Required, unless the metric has a name. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<MetricTarget>,
 }
 
 /// The answer to a query of Prometheus, confined to the policy's namespace.
@@ -148,8 +191,9 @@ pub struct PrometheusMetric {
     #[schemars(length(min = 1, max = 1024))]
     pub query: String,
 
-    /// Target: `value`, or `averageValue` over the replicas. Required.
-    pub target: MetricTarget,
+    /// Target: `value`, or `averageValue` over the replicas. Required, unless the metric has a name. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<MetricTarget>,
 }
 
 /// The answer of a server of KEDA's external scaler protocol. The server gets name and namespace of the policy as those of the

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::common::{Duration, NAME_PATTERN, Window};
-use super::metric::{Behavior, MetricSpec, ObjectName};
+use super::metric::{Behavior, Formula, MetricSpec, ObjectName};
 use super::node_pool::Mode;
 use super::scaling_policy_status::ScalingPolicyStatus;
 
@@ -102,6 +102,8 @@ pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
     .message("disruption.surge Allow needs a target of kind Deployment: other workloads keep what an extra pod leaves; remove spec.disruption.surge").field_path(".disruption"))]
 #[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus' || m.type == 'ExternalScaler'))")
     .message("minReplicas 0 needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
+#[x_kube(validation = Rule::new("has(self.formula) == (has(self.metrics) && self.metrics.exists(m, has(m.name)))")
+    .message("formula and metrics with a name need each other: set spec.formula and the name of each metric that it uses, or remove both").field_path(".formula"))]
 #[x_kube(validation = Rule::new("self.target.type != 'HPA' || !has(self.timing) || !has(self.timing.toZeroAfter)")
     .message("timing.toZeroAfter is for policies with metrics of their own: remove it, or use a target of type Scale").field_path(".timing"))]
 pub struct ScalingPolicySpec {
@@ -129,7 +131,14 @@ pub struct ScalingPolicySpec {
     /// requests. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
+    #[x_kube(validation = Rule::new("self.all(m, !has(m.name) || self.exists_one(o, has(o.name) && o.name == m.name))")
+        .message("metrics[].name must be unique in a policy: rename one of the two metrics"))]
     pub metrics: Vec<MetricSpec>,
+
+    /// One number out of the metrics that have a name, with one target: it asks for replicas in their place, beside the metrics
+    /// without a name. Default: none; each metric asks for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub formula: Option<Formula>,
 
     /// Rates at which the workload may grow and shrink. Default: growth to at most twice the replicas or 4 at once; shrinking
     /// after the default stabilization.

@@ -8,6 +8,7 @@ mod check;
 mod check_macros;
 mod declarations;
 mod eval;
+mod formula;
 mod functions;
 mod lexer;
 mod macros;
@@ -95,6 +96,16 @@ impl RuntimeError {
     }
 }
 
+fn parsed(text: &str) -> Result<syntax::Expr, CompileError> {
+    if text.len() > MAX_LENGTH {
+        return Err(CompileError::Syntax {
+            column: MAX_LENGTH,
+            text: format!("longer than {MAX_LENGTH} bytes"),
+        });
+    }
+    parser::parse(text)
+}
+
 /// An expression that compiled.
 #[derive(Clone, Debug)]
 pub struct Program {
@@ -110,13 +121,25 @@ impl Program {
     /// # Errors
     /// If it is not an expression, or its types do not fit.
     pub fn compile(text: &str, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
-        if text.len() > MAX_LENGTH {
-            return Err(CompileError::Syntax {
-                column: MAX_LENGTH,
-                text: format!("longer than {MAX_LENGTH} bytes"),
-            });
+        Self::checked(parsed(text)?, variables)
+    }
+
+    /// Compiles a formula over these numbers. Numbers in its text are doubles as they are, and `max`, `min` and `sum` take
+    /// several arguments as well as a list.
+    ///
+    /// # Errors
+    /// If it is no expression of numbers, or its value is none.
+    pub fn compile_formula(text: &str, variables: &[&str]) -> Result<Self, CompileError> {
+        let root = formula::in_doubles(parsed(text)?)?;
+        let variables: Vec<(&str, Type)> = variables.iter().map(|name| (*name, Type::Double)).collect();
+        let program = Self::checked(root, &variables)?;
+        match &program.output {
+            Type::Double => Ok(program),
+            other => Err(CompileError::Check(format!("its value is of type {other}, and not a number"))),
         }
-        let mut root = parser::parse(text)?;
+    }
+
+    fn checked(mut root: syntax::Expr, variables: &[(&str, Type)]) -> Result<Self, CompileError> {
         let checked = check::check(&mut root, variables)?;
         Ok(Self { root, output: checked.output, patterns: checked.patterns })
     }

@@ -256,3 +256,42 @@ proptest::proptest! {
         let _ = run(&words.concat());
     }
 }
+
+#[test]
+fn formula_counts_in_doubles_and_has_functions_of_several_numbers() {
+    let of = |text: &str| {
+        let program =
+            Program::compile_formula(text, &["queue", "rate"]).map_err(|error| error.to_string())?;
+        match program.evaluate(&[("queue", Value::Double(7.0)), ("rate", Value::Double(0.5))]) {
+            Ok(Value::Double(number)) => Ok(number),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    };
+    for (text, number) in [
+        ("queue / 2", 3.5),
+        ("1 / 2 + -1", -0.5),
+        ("(queue + rate) * 2 - 1", 14.0),
+        ("max(queue, 9, rate)", 9.0),
+        ("min([queue, rate])", 0.5),
+        ("sum(queue, 1) + max([1, 2]) + [3, 4].max()", 14.0),
+        ("queue > 5 && !(rate >= 1) ? queue * 10 : 0", 70.0),
+        ("queue / 0", f64::INFINITY),
+    ] {
+        assert_eq!(of(text), Ok(number), "{text}");
+    }
+    for (text, part) in [
+        ("queue > 1", "its value is of type bool"),
+        ("queue + lag", "undeclared reference to 'lag'"),
+        ("queue + 'x'", "numbers, operators and functions only"),
+        ("queue + true", "no matching overload"),
+        ("queue % 2", "no matching overload"),
+        ("max()", "its value is of type int"),
+        ("[1, 2].map(x, x)[0]", "numbers, operators and functions only"),
+        ("queue.rate", "numbers, operators and functions only"),
+        ("queue +", "syntax error at column 8"),
+    ] {
+        let error = of(text).expect_err(text);
+        assert!(error.contains(part), "{text}: {error}");
+    }
+}

@@ -79,6 +79,7 @@ fn run(workload: &mut Workload, options: &Options, now: Moment) -> bool {
         schedules: &[],
         fallback: None,
         zero: None,
+        formula: None,
         namespace: "prod",
         status: &workload.status,
         memory: &workload.memory,

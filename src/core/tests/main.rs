@@ -20,6 +20,7 @@ mod ending;
 mod expander_grpc;
 mod floods;
 mod followers;
+mod formula;
 mod gangs;
 mod gangs_leaving;
 mod group_options;

@@ -6,6 +6,7 @@ use headroom_core::deletion_cost::DeletionCost;
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::decision::{Branch, Decision, FallbackStep, WriteOutcome};
 use headroom_core::pods::defaulting::defaulted;
+use headroom_core::pods::formula::Formula;
 use headroom_core::pods::input::{
     Answer, ContainerRequests, Input, Number, Options, PodPhase, PodRequests, PodSeen, PodValue,
     ReadyCondition, Sample, Scale, ScalerReading, Unknown,
@@ -55,6 +56,7 @@ pub(crate) struct Workload {
     pub schedules: Vec<Schedule>,
     pub fallback: Option<Fallback>,
     pub zero: Option<ZeroRules>,
+    pub formula: Option<Formula>,
 }
 
 impl Workload {
@@ -71,6 +73,7 @@ impl Workload {
             schedules: Vec::new(),
             fallback: None,
             zero: None,
+            formula: None,
         }
     }
 
@@ -92,6 +95,7 @@ impl Workload {
             schedules: &self.schedules,
             fallback: self.fallback.as_ref(),
             zero: self.zero.as_ref(),
+            formula: self.formula.as_ref(),
             namespace: "prod",
             status: &self.status,
             memory: &self.memory,

@@ -28,6 +28,7 @@ fn decide(workload: &Workload, second: i64, wish: SurgeWish, total: i64) -> Deci
         schedules: &workload.schedules,
         fallback: None,
         zero: None,
+        formula: None,
         namespace: "prod",
         status: &workload.status,
         memory: &workload.memory,

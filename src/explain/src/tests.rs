@@ -845,6 +845,7 @@ fn scaled(leave: Leave) -> Case {
         schedules: Vec::new(),
         fallback: None,
         zero: None,
+        formula: None,
         status: HpaStatus::default(),
         memory: Memory::default(),
         scale: Ok(Scale { spec_replicas: 2, status_replicas: 2, selector: "app=web".into() }),

@@ -306,6 +306,7 @@ fn input(draw: &mut Draw, name: &str) -> DecisionInput {
         zero: draw
             .chance(50)
             .then(|| ZeroRules { after: Seconds(draw.signed(300)), activations: Vec::new() }),
+        formula: None,
         status: HpaStatus::default(),
         memory: memory(draw),
         scale: if draw.chance(95) { Ok(scale) } else { Err("deployments \"acme\" not found".to_owned()) },

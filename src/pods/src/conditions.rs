@@ -46,6 +46,8 @@ pub const FAILED_GET_PODS_METRIC: &str = "FailedGetPodsMetric";
 pub const FAILED_GET_OBJECT_METRIC: &str = "FailedGetObjectMetric";
 /// ScalingActive and event: an External metric is unknown.
 pub const FAILED_GET_EXTERNAL_METRIC: &str = "FailedGetExternalMetric";
+/// ScalingActive and event: the formula has no value.
+pub const FAILED_COMPUTE_FORMULA: &str = "FailedComputeFormula";
 /// ScalingActive and event: a metric is of no known type.
 pub const INVALID_METRIC_SOURCE_TYPE: &str = "InvalidMetricSourceType";
 /// ScalingLimited: nothing holds the size back.

@@ -3,6 +3,7 @@
 use crate::behavior::{self, Direction};
 use crate::conditions::{self, ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED};
 use crate::decision::{Branch, Decision, ErrorLabel, Event, EventType, FallbackStep, Limit, Rescale, Steps};
+use crate::formula;
 use crate::input::{Answer, Input, Scale, Unknown};
 use crate::memory::Memory;
 use crate::metric::{self, Evaluated};
@@ -296,19 +297,41 @@ impl<'a> Deciding<'a> {
             spec_replicas: scale.spec_replicas,
             status_replicas: scale.status_replicas,
         };
-        let not_asked = Answer::Unknown(Unknown::Failed("the metric was not asked for".into()));
-        let without_pods = self.zero_rules().is_some() && scale.spec_replicas == 0;
-        let mut all = Vec::with_capacity(input.spec.metrics.len());
-        for (index, spec) in input.spec.metrics.iter().enumerate() {
-            let answer = input.answers.get(index).unwrap_or(&not_asked);
-            all.push(match without_pods && !zero::is_outside(spec) {
-                true => metric::without_pods(spec),
-                false => metric::evaluate(&around, spec, answer),
-            });
-        }
+        let mut all = self.evaluate(&around);
         self.activity = self.activity_of(&mut all, input.answers);
         let (best, failures) = self.largest(all);
         self.combined(scale, best, failures)
+    }
+
+    /// Every metric by itself, and then the formula over those that are its variables.
+    fn evaluate(&self, around: &Surroundings<'_>) -> Vec<Evaluated> {
+        let input = self.input;
+        let not_asked = Answer::Unknown(Unknown::Failed("the metric was not asked for".into()));
+        let without_pods = self.zero_rules().is_some() && around.spec_replicas == 0;
+        let mut all = Vec::with_capacity(input.spec.metrics.len() + 1);
+        let mut known = Vec::new();
+        for (index, spec) in input.spec.metrics.iter().enumerate() {
+            let answer = input.answers.get(index).unwrap_or(&not_asked);
+            if let Some(variable) = input.formula.and_then(|formula| formula.variable(index)) {
+                let (number, evaluated) = formula::variable(around, spec, variable, answer);
+                known.push(number);
+                all.push(evaluated);
+                continue;
+            }
+            all.push(match without_pods && !zero::is_outside(spec) {
+                true => metric::without_pods(spec),
+                false => metric::evaluate(around, spec, answer),
+            });
+        }
+        all.extend(input.formula.map(|formula| formula::evaluate(around, formula, &known)));
+        all
+    }
+
+    /// Number of metrics that propose a size, the formula being one of them.
+    fn proposers(&self) -> usize {
+        let metrics = self.input.spec.metrics.len();
+        let Some(formula) = self.input.formula else { return metrics };
+        (0..metrics).filter(|index| formula.variable(*index).is_none()).count() + 1
     }
 
     /// Finds the metrics that are active, where that matters, and what they say together. Of its own metric an external scaler
@@ -318,6 +341,9 @@ impl<'a> Deciding<'a> {
         let failed = all.iter().any(|evaluated| evaluated.failure.is_some());
         for (index, evaluated) in all.iter_mut().enumerate() {
             let activation = i128::from(rules.activation_milli(index));
+            if self.input.formula.is_some_and(|formula| formula.variable(index).is_some()) {
+                continue;
+            }
             let asked = match answers.get(index) {
                 Some(Answer::Scaler(reading)) => reading.active,
                 _ => None,
@@ -357,7 +383,7 @@ impl<'a> Deciding<'a> {
     }
 
     fn combined(&mut self, scale: &Scale, best: i32, failures: Vec<(&'static str, String)>) -> Combined {
-        let (n_failed, n_metrics) = (failures.len(), self.input.spec.metrics.len());
+        let (n_failed, n_metrics) = (failures.len(), self.proposers());
         if let Some((reason, message)) = failures.into_iter().next() {
             self.error = ErrorLabel::Internal;
             // A metric that failed may be active.

@@ -141,7 +141,7 @@ pub struct Steps {
     pub current: Option<i32>,
     /// The bounds, schedules applied.
     pub bounds: Bounds,
-    /// One a metric, in the order of the spec; empty when no metric was looked at.
+    /// One a metric, in the order of the spec, and then the formula; empty when no metric was looked at.
     pub metrics: Vec<MetricStep>,
     /// The largest proposal, if a decision could be made; the fallback's size where that took over.
     pub proposed: Option<i32>,
@@ -211,9 +211,9 @@ pub struct MetricStep {
     pub ratio: Option<f64>,
     /// True if the ratio lay within tolerance.
     pub within_tolerance: bool,
-    /// Number of replicas that it proposes. `None` if it failed.
+    /// Number of replicas that it proposes. `None` if it failed, or is a variable of the formula.
     pub proposal: Option<i32>,
-    /// Reason why it has no value; `None` if it has one, or needs none at 0 replicas.
+    /// Reason why it has no value, or has its fallback value; `None` if it has one, or needs none at 0 replicas.
     pub unknown: Option<Unknown>,
     /// True if it is above its activation; `None` where that does not matter.
     #[serde(skip_serializing_if = "Option::is_none")]

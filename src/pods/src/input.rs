@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::formula::Formula;
 use crate::memory::Memory;
 use crate::moment::Moment;
 use crate::schedules::{Fallback, Schedule};
@@ -30,6 +31,8 @@ pub struct Input<'a> {
     pub fallback: Option<&'a Fallback>,
     /// Rules of a policy with metrics of its own for 0 replicas; absent for an HPA, which keeps the reference's.
     pub zero: Option<&'a ZeroRules>,
+    /// Formula over those metrics that have a name; absent: each metric proposes for itself.
+    pub formula: Option<&'a Formula>,
     /// The HPA's namespace; a metric of an object of kind Namespace is asked for by this name.
     pub namespace: &'a str,
     /// The status as it is stored: transition times and the values of failing ticks are taken from it.

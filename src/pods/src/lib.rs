@@ -34,6 +34,7 @@ pub mod decide;
 pub mod decision;
 pub mod defaulting;
 pub mod durability;
+pub mod formula;
 pub mod input;
 pub mod memory;
 mod metric;

@@ -33,9 +33,10 @@ pub(super) struct Evaluated {
 }
 
 /// Failure of a metric: the part that is unknown, and a sentence.
-struct Failure {
-    unknown: Unknown,
-    message: String,
+#[derive(Clone, Debug)]
+pub(super) struct Failure {
+    pub(super) unknown: Unknown,
+    pub(super) message: String,
 }
 
 type Found<T> = Result<T, Failure>;
@@ -66,6 +67,54 @@ pub(super) fn evaluate(around: &Surroundings<'_>, spec: &MetricSpec, answer: &An
             Err(failed(format!("unknown metric source type {other:?}"))),
         ),
     };
+    evaluated(|| name(spec), reason, worked)
+}
+
+/// The proposal of a value that belongs to no metric alone, in thousandths, or why there is none.
+pub(super) fn of_total(
+    around: &Surroundings<'_>,
+    name: String,
+    reason: &'static str,
+    target: &MetricTarget,
+    total: Found<i128>,
+) -> Evaluated {
+    let worked = total.and_then(|total| {
+        let (proposal, amount) = match (target.average_value, target.value) {
+            (Some(amount), _) => (calculator::of_average(around, total, target_milli(amount)?, true), amount),
+            (None, Some(amount)) => {
+                (sound(calculator::of_value(around, total, target_milli(amount)?))?, amount)
+            }
+            (None, None) => return Err(failed("the target has neither a value nor an averageValue")),
+        };
+        let (name, status) = (name.clone(), MetricStatus::default());
+        Ok(Worked { name, target: amount.to_string(), proposal, status, total: Some(total) })
+    });
+    evaluated(|| name, reason, worked)
+}
+
+/// The number of a metric that does not come from the pods, without a target.
+pub(super) fn number(around: &Surroundings<'_>, spec: &MetricSpec, answer: &Answer<'_>) -> Found<f64> {
+    let metric = match (&spec.object, &spec.external) {
+        (Some(source), _) => &source.metric,
+        (None, Some(source)) => &source.metric,
+        (None, None) => return Err(failed("the metric comes from the pods")),
+    };
+    check_selector(metric)?;
+    let samples = match answer {
+        Answer::Object(sample) => std::slice::from_ref(sample),
+        Answer::External(samples) | Answer::Scaler(ScalerReading { values: samples, .. }) => samples,
+        other => return Err(unknown(other, &metric.name)),
+    };
+    value_of(around, &metric.name, samples)?;
+    let numbers = samples.iter().map(|sample| match &sample.value {
+        Number::Quantity(quantity) => quantity.to_f64(),
+        Number::NotFinite(_) => f64::NAN,
+    });
+    Ok(numbers.sum())
+}
+
+/// A metric in words, whether it worked or not.
+fn evaluated(name: impl FnOnce() -> String, reason: &'static str, worked: Found<Worked>) -> Evaluated {
     match worked {
         Ok(Worked { name, target, proposal, status, total }) => {
             let value = proposal.utilization.map(|percent| format!("{percent}%"));
@@ -84,7 +133,7 @@ pub(super) fn evaluate(around: &Surroundings<'_>, spec: &MetricSpec, answer: &An
         }
         Err(Failure { unknown, message }) => {
             let step = MetricStep {
-                name: name(spec),
+                name: name(),
                 value: None,
                 target: None,
                 ratio: None,

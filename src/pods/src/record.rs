@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::decision::{Decision, Rescale, Steps};
+use crate::formula::Formula;
 use crate::input::{
     Answer, Input, Options, PodPhase, PodRequests, PodSeen, PodUsage, PodValue, ReadyCondition, Sample,
     Scale, ScalerReading, Unknown,
@@ -50,6 +51,9 @@ pub struct DecisionInput<O = Options, P = Arc<PodSeen>> {
     /// See [`Input::zero`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zero: Option<ZeroRules>,
+    /// See [`Input::formula`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub formula: Option<Formula>,
     /// See [`Input::status`].
     pub status: HpaStatus,
     /// See [`Input::memory`].
@@ -126,6 +130,7 @@ impl<O, P> DecisionInput<O, P> {
             schedules,
             fallback,
             zero,
+            formula,
             status,
             memory,
             scale,
@@ -144,6 +149,7 @@ impl<O, P> DecisionInput<O, P> {
             schedules,
             fallback,
             zero,
+            formula,
             status,
             memory,
             scale,
@@ -168,6 +174,7 @@ impl DecisionInput {
             schedules: &self.schedules,
             fallback: self.fallback.as_ref(),
             zero: self.zero.as_ref(),
+            formula: self.formula.as_ref(),
             namespace: &self.policy.namespace,
             status: &self.status,
             memory: &self.memory,

@@ -15,7 +15,8 @@ use headroom_values::time::Seconds;
 pub struct ZeroRules {
     /// Time for which no metric must have been active before the last replica goes.
     pub after: Seconds,
-    /// Values above which the metrics are active, in the order of the spec; one that is missing is 0.
+    /// Values above which the metrics are active, in the order of the spec, and then that of the formula; one that is missing
+    /// is 0.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub activations: Vec<Amount>,
 }

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use headroom_core::pods::formula;
 use headroom_core::quantity::Quantity;
 use headroom_core::window::Window;
 
 use super::workloads::{HOUR, read_sync_period};
 use super::{Checker, FieldError};
 use crate::metric::{
-    Behavior, ExternalScalerMetric, MetricSpec, MetricTarget, MetricTargetType, MetricType, ObjectName,
-    SCALER_METADATA_MAX, SCALER_VALUE_MAX, ScalingRules,
+    Behavior, ExternalScalerMetric, Formula, MetricSpec, MetricTarget, MetricTargetType, MetricType,
+    ObjectName, SCALER_METADATA_MAX, SCALER_VALUE_MAX, ScalingRules,
 };
 use crate::scaling_policy::{
     Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, SelectionStrategy, SurgePolicy, Target,
@@ -53,6 +54,8 @@ pub enum ValidatedTarget {
         max: i32,
         /// Never empty: where none are written, CPU at 80 percent.
         metrics: Vec<MetricSpec>,
+        /// Formula over those of the metrics that have a name.
+        formula: Option<Formula>,
         /// Rates and windows; none for the legacy rules.
         behavior: Option<Behavior>,
     },
@@ -115,6 +118,7 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
         min_replicas,
         max_replicas,
         metrics,
+        formula,
         behavior,
         schedules,
         fallback,
@@ -126,7 +130,8 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
     let Target { type_, hpa, scale } = target;
     let target = match (type_, hpa, scale) {
         (TargetType::HPA, Some(hpa), None) => {
-            let own = min_replicas.is_some() || max_replicas.is_some() || !metrics.is_empty();
+            let metrics = !metrics.is_empty() || formula.is_some();
+            let own = min_replicas.is_some() || max_replicas.is_some() || metrics;
             check.require(
                 !own && behavior.is_none(),
                 "spec.target",
@@ -142,7 +147,9 @@ pub fn validate_scaling(spec: &ScalingPolicySpec) -> Result<ValidatedScaling, Ve
                 "is missing for a target of type Scale",
                 "set spec.maxReplicas",
             );
-            Some(read_scale(&mut check, object, (*min_replicas, *max_replicas), metrics, behavior.as_ref()))
+            read_formula(&mut check, formula.as_ref(), metrics);
+            let bounds = (*min_replicas, *max_replicas);
+            Some(read_scale(&mut check, object, bounds, (metrics, formula.as_ref()), behavior.as_ref()))
         }
         _ => {
             check.error(
@@ -212,7 +219,7 @@ fn read_scale(
     check: &mut Checker,
     object: &ObjectName,
     (min, max): (Option<i32>, Option<i32>),
-    metrics: &[MetricSpec],
+    (metrics, formula): (&[MetricSpec], Option<&Formula>),
     behavior: Option<&Behavior>,
 ) -> ValidatedTarget {
     let max = check.number(max, 1, (1, MAX_REPLICAS), "spec.maxReplicas");
@@ -241,6 +248,7 @@ fn read_scale(
         min: min.min(max),
         max,
         metrics: if metrics.is_empty() { vec![default_metric()] } else { metrics.to_vec() },
+        formula: formula.cloned(),
         behavior: behavior.cloned(),
     }
 }
@@ -275,6 +283,8 @@ fn default_metric() -> MetricSpec {
 fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
     let MetricSpec {
         type_,
+        name,
+        fallback_value,
         activation,
         resource,
         container_resource,
@@ -298,6 +308,17 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
             "write a quantity such as \"5\"",
         );
     }
+    if let Some(fallback) = fallback_value {
+        check.require(
+            name.is_some() && Quantity::parse(&fallback.0).is_ok(),
+            &format!("{path}.fallbackValue"),
+            "is no quantity, or the metric has no name",
+            "write a quantity such as \"5\", and a name",
+        );
+    }
+    if name.is_some() {
+        return check_variable(check, metric, path);
+    }
     let (target, allowed): (Option<&MetricTarget>, &[MetricTargetType]) = match type_ {
         MetricType::Resource => (
             resource.as_ref().map(|m| &m.target),
@@ -308,14 +329,16 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
             &[MetricTargetType::Utilization, MetricTargetType::AverageValue],
         ),
         MetricType::Pods => (pods.as_ref().map(|m| &m.target), &[MetricTargetType::AverageValue]),
-        MetricType::Object => {
-            (object.as_ref().map(|m| &m.target), &[MetricTargetType::Value, MetricTargetType::AverageValue])
-        }
-        MetricType::External => {
-            (external.as_ref().map(|m| &m.target), &[MetricTargetType::Value, MetricTargetType::AverageValue])
-        }
+        MetricType::Object => (
+            object.as_ref().and_then(|m| m.target.as_ref()),
+            &[MetricTargetType::Value, MetricTargetType::AverageValue],
+        ),
+        MetricType::External => (
+            external.as_ref().and_then(|m| m.target.as_ref()),
+            &[MetricTargetType::Value, MetricTargetType::AverageValue],
+        ),
         MetricType::Prometheus => (
-            prometheus.as_ref().map(|m| &m.target),
+            prometheus.as_ref().and_then(|m| m.target.as_ref()),
             &[MetricTargetType::Value, MetricTargetType::AverageValue],
         ),
         MetricType::ExternalScaler => match external_scaler {
@@ -327,14 +350,85 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
         },
     };
     let Some(target) = target else {
-        check.error(path, "does not have the member that its type names", "add that member");
+        check.error(path, "does not have the member that its type names, with a target", "add that member");
         return;
     };
-    let path = format!("{path}.target");
+    check_target(check, target, &format!("a metric of type {type_:?}"), allowed, &format!("{path}.target"));
+}
+
+/// Checks a metric that is a variable of the formula.
+fn check_variable(check: &mut Checker, metric: &MetricSpec, path: &str) {
+    let MetricSpec { type_, object, external, prometheus, external_scaler, activation, .. } = metric;
+    let (present, target) = match type_ {
+        MetricType::Object => (object.is_some(), object.as_ref().is_some_and(|m| m.target.is_some())),
+        MetricType::External => (external.is_some(), external.as_ref().is_some_and(|m| m.target.is_some())),
+        MetricType::Prometheus => {
+            (prometheus.is_some(), prometheus.as_ref().is_some_and(|m| m.target.is_some()))
+        }
+        MetricType::ExternalScaler => {
+            if let Some(asked) = external_scaler {
+                check_scaler(check, asked, &format!("{path}.externalScaler"));
+            }
+            let own = external_scaler.as_ref();
+            (own.is_some(), own.is_some_and(|m| m.target.is_some() || m.target_type.is_some()))
+        }
+        MetricType::Resource | MetricType::ContainerResource | MetricType::Pods => {
+            check.error(
+                &format!("{path}.name"),
+                "is set for a metric that comes from the pods, which is no variable of a formula",
+                "remove it",
+            );
+            return;
+        }
+    };
+    check.require(present, path, "does not have the member that its type names", "add that member");
+    check.require(
+        !target && activation.is_none(),
+        &format!("{path}.name"),
+        "makes the metric a variable of the formula, which has the target and the activation",
+        "remove target, targetType and activation from the metric",
+    );
+}
+
+/// Checks the formula of a policy, and the types in its expression.
+fn read_formula(check: &mut Checker, formula: Option<&Formula>, metrics: &[MetricSpec]) {
+    let names: Vec<&str> = metrics.iter().filter_map(|metric| metric.name.as_deref()).collect();
+    check.unique(names.iter().copied(), "spec.metrics");
+    check.require(
+        formula.is_some() != names.is_empty(),
+        "spec.formula",
+        "and metrics with a name need each other",
+        "set it and the name of each metric that it uses, or remove both",
+    );
+    let Some(Formula { expression, target, activation }) = formula else { return };
+    if let Err(error) = formula::check(expression, &names)
+        && !names.is_empty()
+    {
+        check.error("spec.formula.expression", &format!("cannot be used: {error}"), "correct it");
+    }
+    let allowed = [MetricTargetType::Value, MetricTargetType::AverageValue];
+    check_target(check, target, "a formula", &allowed, "spec.formula.target");
+    check.require(
+        activation
+            .as_ref()
+            .is_none_or(|text| Quantity::parse(&text.0).is_ok_and(|quantity| !quantity.is_negative())),
+        "spec.formula.activation",
+        "is no quantity of 0 or more",
+        "write a quantity such as \"5\"",
+    );
+}
+
+fn check_target(
+    check: &mut Checker,
+    target: &MetricTarget,
+    of: &str,
+    allowed: &[MetricTargetType],
+    path: &str,
+) {
     check.require(
         allowed.contains(&target.type_),
         &format!("{path}.type"),
-        &format!("{:?} makes no sense for a metric of type {type_:?}", target.type_),
+        &format!("{:?} makes no sense for {of}", target.type_),
         &format!("use {}", allowed.iter().map(|t| format!("{t:?}")).collect::<Vec<_>>().join(" or ")),
     );
     let quantity = match target.type_ {
@@ -465,6 +559,56 @@ mod tests {
         let policy = check("{target: {type: HPA, hpa: {name: web}}}").unwrap();
         assert_eq!(policy.target, ValidatedTarget::Hpa("web".to_owned()));
         assert_eq!((policy.mode, policy.schedules.len(), policy.fallback), (Mode::Apply, 0, None));
+    }
+
+    #[test]
+    fn formula_and_the_metrics_with_a_name_fit_together() {
+        let of = |formula: &str, metrics: &str| {
+            let paths = check(&format!(
+                "{{target: {{type: Scale, scale: {{kind: Deployment, name: web}}}}, maxReplicas: 3, {formula}metrics: [{metrics}]}}"
+            ));
+            paths.map(|_| Vec::new()).unwrap_or_else(|paths| paths)
+        };
+        let (a, b) = (
+            "{type: External, name: a, external: {metric: {name: q}}}",
+            "{type: Prometheus, name: b, fallbackValue: '1', prometheus: {source: m, query: q}}",
+        );
+        let target = "target: {type: Value, value: '3'}";
+        let formula = |text: &str| format!("formula: {{expression: '{text}', {target}}}, ");
+        assert!(of(&formula("a + b"), &format!("{a}, {b}")).is_empty());
+        for (formula, metrics, path) in [
+            (formula("a"), format!("{a}, {b}"), "spec.formula.expression"),
+            (formula("a + c"), a.to_owned(), "spec.formula.expression"),
+            (formula("a > 1"), a.to_owned(), "spec.formula.expression"),
+            (formula("a +"), a.to_owned(), "spec.formula.expression"),
+            (String::new(), a.to_owned(), "spec.formula"),
+            (
+                formula("1"),
+                "{type: External, external: {metric: {name: q}, target: {type: Value, value: '3'}}}".into(),
+                "spec.formula",
+            ),
+            (formula("a"), a.replace("{name: q}", &format!("{{name: q}}, {target}")), "spec.metrics[0].name"),
+            (formula("a"), a.replace("name: a", "name: a, activation: '1'"), "spec.metrics[0].name"),
+            (
+                formula("a"),
+                a.replace("name: a", "name: a, fallbackValue: x"),
+                "spec.metrics[0].fallbackValue",
+            ),
+            (formula("a"), format!("{a}, {a}"), "spec.metrics[1]"),
+            (formula("a").replace("value: '3'", "value: '0'"), a.to_owned(), "spec.formula.target.value"),
+            (
+                formula("a").replace("value: '3'}", "value: '3'}, activation: '-1'"),
+                a.to_owned(),
+                "spec.formula.activation",
+            ),
+        ] {
+            assert!(
+                of(&formula, &metrics).iter().any(|one| one == path),
+                "{formula} {metrics}: {:?}",
+                of(&formula, &metrics)
+            );
+        }
+        assert_eq!(of("", "{type: External, external: {metric: {name: q}}}"), ["spec.metrics[0]"]);
     }
 
     #[test]

@@ -209,6 +209,7 @@ impl<'a> Runner<'a> {
             schedules: &[],
             fallback: None,
             zero: None,
+            formula: None,
             namespace,
             status: &self.status,
             memory: &self.memory,

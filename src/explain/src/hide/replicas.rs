@@ -38,6 +38,7 @@ impl Hider<'_> {
             schedules,
             fallback: _,
             zero: _,
+            formula,
             status,
             memory: _,
             scale,
@@ -50,6 +51,9 @@ impl Hider<'_> {
         self.option(hpa);
         self.spec(spec);
         schedules.iter_mut().for_each(|schedule| schedule.name = self.name(&schedule.name));
+        if let Some(formula) = formula {
+            *formula = formula.renamed();
+        }
         self.status(status);
         match scale {
             Ok(scale) => scale.selector = self.selector_text(&scale.selector),

@@ -400,7 +400,8 @@ fn decision_reported(rescale: &Rescale, steps: &Steps, outcome: &str, now: UnixT
     let numbers: Vec<String> = (steps.metrics.iter())
         .filter_map(|step| {
             let value = step.value.as_deref()?;
-            Some(format!("{} is {value}, target {}", step.name, step.target.as_deref().unwrap_or("none")))
+            let target = step.target.as_ref().map_or_else(String::new, |target| format!(", target {target}"));
+            Some(format!("{} is {value}{target}", step.name))
         })
         .collect();
     let message = if numbers.is_empty() {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use headroom_core::labels::ObjectKey;
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::defaulting;
+use headroom_core::pods::formula::{Formula, Variable};
 use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
 use headroom_core::pods::zero::ZeroRules;
@@ -18,8 +19,9 @@ use super::seconds;
 use super::state::without_nulls;
 use super::timing::Timing;
 use crate::actuate::scale::ScaleTarget;
+use headroom_api::common::Quantity;
 use headroom_api::conditions::reasons;
-use headroom_api::metric::MetricSpec;
+use headroom_api::metric::{self, MetricSpec};
 use headroom_api::validate::{
     TO_ZERO_AFTER, ValidatedScaling, ValidatedTarget, ValidatedTiming, ValidatedWorkloads, validate_scaling,
 };
@@ -52,6 +54,8 @@ pub struct Workload {
     pub fallback: Option<Fallback>,
     /// Rules for 0 replicas; none for the workload of an HPA, which keeps upstream's.
     pub zero: Option<ZeroRules>,
+    /// Formula over those metrics that have a name.
+    pub formula: Option<Formula>,
     /// Pods that count as its own.
     pub selection: SelectionStrategy,
     /// Times by which it is evaluated.
@@ -247,6 +251,7 @@ fn read(
         schedules: Vec::new(),
         fallback: None,
         zero: None,
+        formula: None,
         selection: SelectionStrategy::default(),
         timing: Timing::of(ValidatedTiming::default(), settings),
         surge: false,
@@ -306,16 +311,19 @@ fn read(
                 }
             }
         }
-        ValidatedTarget::Scale { object, min, max, metrics, behavior } => {
+        ValidatedTarget::Scale { object, min, max, metrics, formula, behavior } => {
             let reference = json!({"apiVersion": object.api_version.as_deref().unwrap_or("v1"),
                 "kind": object.kind, "name": object.name});
             workload.queries = metrics.iter().map(|metric| query(metric, key)).collect();
-            workload.zero = Some(zero_rules(&metrics, timing));
+            workload.zero = Some(zero_rules(&metrics, formula.as_ref(), timing));
             let spec = json!({"scaleTargetRef": reference, "minReplicas": min, "maxReplicas": max,
                 "metrics": metrics.iter().map(in_v2).collect::<Vec<_>>(), "behavior": behavior});
-            match read_spec(&spec) {
-                Ok(spec) => workload.spec = spec,
-                Err(problem) => workload.phase = WorkloadPhase::Invalid(format!("spec: {problem}")),
+            let formula = formula.as_ref().map(|formula| read_formula(formula, &metrics)).transpose();
+            match (read_spec(&spec), formula) {
+                (Ok(spec), Ok(formula)) => (workload.spec, workload.formula) = (spec, formula),
+                (Err(problem), _) | (_, Err(problem)) => {
+                    workload.phase = WorkloadPhase::Invalid(format!("spec: {problem}"));
+                }
             }
             Some(Claimant {
                 unyielding: std::cmp::Reverse(false),
@@ -385,36 +393,63 @@ fn read_spec(spec: &Value) -> Result<HpaSpec, String> {
 }
 
 /// A metric in the words of autoscaling/v2: a query to Prometheus is an external metric, by the query's text, and so is a metric
-/// of an external scaler, by its name or that of the source. A target without an amount is the server's own.
+/// of an external scaler, by its name or that of the source. A target without an amount is the server's own, or the formula's.
 fn in_v2(metric: &MetricSpec) -> Value {
+    let of_formula = || json!({"type": "Value"});
     let external = |name: &str, target: Value| json!({"type": "External", "external": {"metric": {"name": name}, "target": target}});
     match (&metric.prometheus, &metric.external_scaler) {
-        (Some(prometheus), _) => external(&prometheus.query, json!(prometheus.target)),
+        (Some(prometheus), _) => {
+            let target = prometheus.target.as_ref().map(|target| json!(target));
+            external(&prometheus.query, target.unwrap_or_else(of_formula))
+        }
         (None, Some(asked)) => {
             let target = asked.target.as_ref().map(|target| json!(target));
             let own = || json!({"type": asked.target_type.unwrap_or_default()});
             external(asked.metric_name.as_ref().unwrap_or(&asked.source), target.unwrap_or_else(own))
         }
         (None, None) => {
-            let mut metric = json!(metric);
-            // HorizontalPodAutoscalers have no such field.
-            metric.as_object_mut().and_then(|members| members.remove("activation"));
-            metric
+            let mut written = json!(metric);
+            // HorizontalPodAutoscalers have no such fields.
+            for member in ["activation", "name", "fallbackValue"] {
+                written.as_object_mut().and_then(|members| members.remove(member));
+            }
+            for source in ["object", "external"] {
+                if written[source].is_object() && written[source]["target"].is_null() {
+                    written[source]["target"] = of_formula();
+                }
+            }
+            written
         }
     }
 }
 
-/// The rules for 0 replicas of a policy with these metrics.
-fn zero_rules(metrics: &[MetricSpec], timing: ValidatedTiming) -> ZeroRules {
-    // A number that cannot be read has been refused before.
-    let activation = |metric: &MetricSpec| {
-        let written = metric.activation.as_ref().and_then(|text| Amount::parse(&text.0).ok());
-        written.unwrap_or_default()
+/// The formula for the decision, over these metrics.
+fn read_formula(formula: &metric::Formula, metrics: &[MetricSpec]) -> Result<Formula, String> {
+    let metric::Formula { expression, target, activation: _ } = formula;
+    let target = serde_json::from_value(without_nulls(&json!(target))).map_err(|error| error.to_string())?;
+    let variable = |metric: &MetricSpec| {
+        let instead = metric.fallback_value.as_ref().and_then(|text| Amount::parse(&text.0).ok());
+        Some(Variable { name: metric.name.as_deref()?.into(), instead })
     };
+    let variables = metrics.iter().map(variable).collect();
+    Ok(Formula { expression: expression.clone(), variables, target })
+}
+
+/// The rules for 0 replicas of a policy with these metrics.
+fn zero_rules(
+    metrics: &[MetricSpec],
+    formula: Option<&metric::Formula>,
+    timing: ValidatedTiming,
+) -> ZeroRules {
+    // A number that cannot be read has been refused before.
+    let read = |text: &Quantity| Amount::parse(&text.0).unwrap_or_default();
+    let of_formula = formula.map(|formula| formula.activation.as_ref());
+    let written: Vec<Option<&Quantity>> =
+        metrics.iter().map(|metric| metric.activation.as_ref()).chain(of_formula).collect();
     ZeroRules {
         after: seconds(timing.to_zero_after.unwrap_or(TO_ZERO_AFTER)),
-        activations: match metrics.iter().any(|metric| metric.activation.is_some()) {
-            true => metrics.iter().map(activation).collect(),
+        activations: match written.iter().any(Option::is_some) {
+            true => written.into_iter().map(|text| text.map(read).unwrap_or_default()).collect(),
             false => Vec::new(),
         },
     }
@@ -630,6 +665,31 @@ mod tests {
         assert_eq!(workload.spec.metrics[0].type_, "External");
         let query = Query::Prometheus { source: "main".to_owned(), query: "sum(queue)".to_owned() };
         assert_eq!(workload.queries, [Some(query)]);
+    }
+
+    #[test]
+    fn metrics_with_a_name_are_variables_of_the_formula_and_have_no_target() {
+        let mut spec = on_scale("web");
+        spec["minReplicas"] = json!(0);
+        spec["formula"] =
+            json!({"expression": "a + b", "target": {"type": "Value", "value": "3"}, "activation": "2"});
+        spec["metrics"] = json!([
+            {"type": "External", "name": "a", "external": {"metric": {"name": "queue"}}},
+            {"type": "Prometheus", "name": "b", "fallbackValue": "4", "prometheus": {"source": "main", "query": "lag"}},
+            {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 70}}}]);
+        let resolved =
+            resolved_with(&Policies::from([policy("p", spec, 5)]), &Hpas::new(), HpaOwnership::Observe);
+        let workload = &resolved.workloads[&ObjectKey::new("shop", "p")];
+        assert_eq!(workload.phase, WorkloadPhase::Owner);
+        assert_eq!(workload.spec.metrics[0].external.as_ref().unwrap().metric.name, "queue");
+        let formula = workload.formula.as_ref().unwrap();
+        let variable = |name: &str, instead: Option<i64>| {
+            Some(Variable { name: name.into(), instead: instead.map(Amount::from_milli) })
+        };
+        assert_eq!(formula.variables, [variable("a", None), variable("b", Some(4000)), None]);
+        assert_eq!(formula.target.value, Some(Amount::from_milli(3000)));
+        let activations = &workload.zero.as_ref().unwrap().activations;
+        assert_eq!(activations.iter().map(|one| one.milli()).collect::<Vec<_>>(), [0, 0, 0, 2000]);
     }
 
     #[test]
