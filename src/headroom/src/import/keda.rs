@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use headroom_api::external_grpc::ADDRESS_PATTERN;
 use headroom_api::metric::{SCALER_METADATA_MAX, SCALER_VALUE_MAX};
+use headroom_core::pods::formula;
 use headroom_core::quantity::Quantity;
 use headroom_core::window::Cron;
 use jiff::Timestamp;
@@ -152,13 +153,113 @@ fn convert_one(source: &Source, servers: &mut Servers) -> anyhow::Result<Draft> 
     });
     super::say_foreign_target(&mut draft, &scale);
     draft.set("target", json!({"type": "Scale", "scale": scale}), "");
+    let mut named: Vec<(usize, &str)> = Vec::new();
+    let count = |draft: &Draft| draft.get("metrics").as_array().map_or(0, Vec::len);
     for trigger in spec["triggers"].as_array().into_iter().flatten() {
+        let place = count(&draft);
         one_trigger(&mut draft, trigger, servers);
+        if let Some(name) = trigger["name"].as_str()
+            && place < count(&draft)
+        {
+            named.push((place, name));
+        }
     }
+    formula(&mut draft, &spec["advanced"]["scalingModifiers"], &named);
     bounds(&mut draft, spec);
     fallback(&mut draft, spec);
     remarks(&mut draft, metadata, spec);
     Ok(draft)
+}
+
+/// Makes the triggers that a formula names its variables, where it can be read here. `named` has the places of metrics with the
+/// names of their triggers.
+fn formula(draft: &mut Draft, modifiers: &Value, named: &[(usize, &str)]) {
+    if !modifiers.is_object() {
+        return;
+    }
+    let expression = text(&modifiers["formula"]);
+    let metrics = draft.get("metrics").as_array().cloned().unwrap_or_default();
+    let is_in = |name: &str| {
+        expression.split(|c: char| c != '_' && !c.is_ascii_alphanumeric()).any(|word| word == name)
+    };
+    let variables: Vec<(usize, &str)> =
+        named.iter().copied().filter(|(place, name)| is_in(name) && is_outside(&metrics[*place])).collect();
+    let names: Vec<&str> = variables.iter().map(|(_, name)| *name).collect();
+    let problem = match formula::check(&expression, &names) {
+        Ok(()) if names.is_empty() => Some("it names no trigger that is a metric here".to_owned()),
+        read => read.err(),
+    };
+    if let Some(problem) = problem {
+        draft.say(format!("scalingModifiers.formula {expression}: no counterpart: {problem}."));
+        return draft.only_preview(
+            "the largest of the metrics counts here, by the triggers' own targets, and not scalingModifiers; Apply once \
+             spec.formula has the formula",
+        );
+    }
+    let mut kept = Vec::new();
+    for (place, mut metric) in metrics.into_iter().enumerate() {
+        let name = variables.iter().find(|(of, _)| *of == place).map(|(_, name)| *name);
+        match name {
+            Some(name) => {
+                let dropped = become_variable(&mut metric, name);
+                if !dropped.is_empty() {
+                    draft.say(format!(
+                        "trigger {name}: without effect beside the formula, in KEDA too: {}.",
+                        dropped.join(", ")
+                    ));
+                }
+            }
+            None if is_outside(&metric) => {
+                draft.say(format!(
+                    "A trigger that the formula does not name is left out, as in KEDA: {metric}."
+                ));
+                continue;
+            }
+            None => {}
+        }
+        kept.push(metric);
+    }
+    draft.set("metrics", kept, "");
+    draft.set("formula.expression", expression, "");
+    let target = text(&modifiers["target"]);
+    draft.set(
+        "formula.target",
+        match modifiers["metricType"].as_str() {
+            Some("Value") => json!({"type": "Value", "value": target}),
+            _ => json!({"type": "AverageValue", "averageValue": target}),
+        },
+        "",
+    );
+    if let Some(activation) = modifiers["activationTarget"].as_str() {
+        draft.set("formula.activation", activation, "");
+    }
+}
+
+/// Gives a metric its name in the formula, and takes away what the formula has in its place, which it returns.
+fn become_variable(metric: &mut Value, name: &str) -> Vec<String> {
+    metric["name"] = name.into();
+    let mut dropped = Vec::new();
+    let mut take = |of: &mut Value, member: &str| {
+        let found = of.as_object_mut().and_then(|members| members.remove(member));
+        dropped.extend(found.map(|value| format!("{member} {value}")));
+    };
+    take(metric, "activation");
+    for source in ["prometheus", "externalScaler"] {
+        if metric[source].is_object() {
+            take(&mut metric[source], "target");
+            take(&mut metric[source], "targetType");
+        }
+    }
+    // Asking for a member writes a null.
+    if let Some(members) = metric.as_object_mut() {
+        members.retain(|_, value| !value.is_null());
+    }
+    dropped
+}
+
+/// True if the metric does not come from the pods.
+fn is_outside(metric: &Value) -> bool {
+    ["External", "ExternalScaler", "Object", "Prometheus"].iter().any(|kind| metric["type"] == *kind)
 }
 
 fn bounds(draft: &mut Draft, spec: &Value) {
@@ -166,10 +267,7 @@ fn bounds(draft: &mut Draft, spec: &Value) {
     draft.set("maxReplicas", max.unwrap_or(MAX_REPLICAS), if max.is_none() { "KEDA's default" } else { "" });
     let min = spec["minReplicaCount"].as_i64().unwrap_or(0);
     let metrics = draft.get("metrics");
-    let outside = |metric: &Value| {
-        ["External", "ExternalScaler", "Object", "Prometheus"].iter().any(|kind| metric["type"] == *kind)
-    };
-    let has_outside = metrics.as_array().is_some_and(|all| all.iter().any(outside));
+    let has_outside = metrics.as_array().is_some_and(|all| all.iter().any(is_outside));
     if min == 0 && !has_outside {
         draft.set("minReplicas", 1, "minReplicaCount 0 needs a metric that does not come from the pods");
         // By cpu and memory alone KEDA does not scale to 0 either.
@@ -497,8 +595,8 @@ fn fallback(draft: &mut Draft, spec: &Value) {
         }
         "scalingModifiers" => {
             draft.say(format!(
-                "fallback.behavior {behavior}: no counterpart: there is no formula that goes on with {replicas} in place of a metric; \
-                 the replicas stay as they are while a metric fails."
+                "fallback.behavior {behavior}: no counterpart: the replicas stay as they are while a metric fails; metrics[].fallbackValue \
+                 is a number in the place of a metric, {replicas} or another."
             ));
             not_kept(draft, &format!("fallback.behavior {behavior}"));
             ("Hold".to_owned(), None)
@@ -553,12 +651,6 @@ fn remarks_on_advanced(draft: &mut Draft, advanced: &Value) {
     if advanced["restoreToOriginalReplicaCount"] == json!(true) {
         draft.say(
             "restoreToOriginalReplicaCount: no counterpart: a workload without a policy stays as it is.",
-        );
-    }
-    if advanced["scalingModifiers"].is_object() {
-        draft.only_preview(
-            "the largest of the metrics counts here, by the triggers' own targets, and not scalingModifiers; Apply once \
-             the formula is a query",
         );
     }
 }

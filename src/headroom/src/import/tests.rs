@@ -210,6 +210,34 @@ fn fallbacks_of_keda_keep_their_behavior() {
 }
 
 #[test]
+fn formula_of_keda_becomes_one_over_the_triggers_that_it_names() {
+    let triggers = "triggers: [{type: prometheus, name: a, metadata: {serverAddress: 'http://p:9090', query: sum(a), threshold: '5'}}, \
+        {type: external, name: b, metadata: {scalerAddress: 'q:6000'}}, {type: external, name: c, metadata: {scalerAddress: 'q:6000'}}]";
+    let with =
+        |modifiers: &str| scaled("", &format!("{triggers}, advanced: {{scalingModifiers: {{{modifiers}}}}}"));
+    prints(
+        keda::convert,
+        &with("formula: 'max(a, b) / 2', target: '5', activationTarget: '3'"),
+        &[
+            "expression: max(a, b) / 2",
+            "averageValue: \"5\"",
+            "activation: \"3\"",
+            "name: a",
+            "name: b",
+            "trigger a: without effect beside the formula, in KEDA too: target",
+            "A trigger that the formula does not name is left out, as in KEDA",
+        ],
+        &["name: c", "mode:"],
+    );
+    let value = with("formula: a + b, target: '5', metricType: Value");
+    prints(keda::convert, &value, &["type: Value", "value: \"5\""], &["mode:", "activation:"]);
+    let counted = with("formula: 'count([a, b], {# > 1}) > 0 ? 5 : 0', target: '5'");
+    let words =
+        ["scalingModifiers.formula count", "no counterpart: syntax error", "mode: Preview # the largest"];
+    prints(keda::convert, &counted, &words, &["formula:\n"]);
+}
+
+#[test]
 fn what_keda_scales_otherwise_is_printed_as_a_preview() {
     let prometheus =
         "{type: prometheus, metadata: {serverAddress: 'http://p:9090', query: sum(a), threshold: '5'}}";

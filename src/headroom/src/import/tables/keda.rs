@@ -44,8 +44,8 @@ pub(in crate::import) const SCALED_OBJECT: Table = Table {
         rows(
             "advanced.scalingModifiers",
             "formula target activationTarget metricType",
-            Instead(
-                "write the formula as one PromQL query of a metric of type Prometheus, with target as its target",
+            Shapes(
+                "`formula`, over metrics with the names of the triggers; in a comment, and a preview, where the expression is none here",
             ),
         ),
         row("advanced.horizontalPodAutoscalerConfig.name", Instead("there is no HPA that would have a name")),
@@ -55,7 +55,7 @@ pub(in crate::import) const SCALED_OBJECT: Table = Table {
             Field("behavior"),
         ),
         row("triggers[].type", Shapes("`metrics` or `schedules`, see the types of triggers")),
-        row("triggers[].name", Shapes("in comments only")),
+        row("triggers[].name", Shapes("`metrics[].name` where the formula has it, else in comments only")),
         row("triggers[].metadata", Shapes("see the parameters of the triggers")),
         row("triggers[].metricType", Field("metrics[].….target.type")),
         row(
