@@ -94,6 +94,7 @@ component scale workloads.scale=true
 component replace-hpas workloads.hpaOwnership=Replace
 component empty-nodes workloads.scaleIn=EmptyNodes scale-in
 component capacity-quotas capacityQuotas=true capacity-quotas
+component device-taint-rules deviceTaintRules=true device-taint-rules
 
 {
   echo "$generated"
@@ -101,4 +102,5 @@ component capacity-quotas capacityQuotas=true capacity-quotas
 } >"$out/config/install.yaml"
 "$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" "$out/config/components/replace-hpas/roles.yaml" \
   "$out/config/components/empty-nodes/roles.yaml" "$out/config/components/capacity-quotas/roles.yaml" \
+  "$out/config/components/device-taint-rules/roles.yaml" \
   "$out/config/overlays/kwok/kwok-role.yaml" >"$out/docs/rbac.md"

@@ -163,7 +163,8 @@ fn compare_allocation(input: &Input, expected: &Expected) -> Result<(), String> 
     let mut selectors = Selectors::default();
     let mut once = |held: &Held| {
         let held = InUse { own: held, wide: &nothing };
-        let offer = Offer { slices: &slices, classes: &classes, held };
+        let taint_rules = &BTreeMap::new();
+        let offer = Offer { slices: &slices, classes: &classes, taint_rules, held };
         devices::allocate(&input.node, offer, &input.claims, &mut selectors)
     };
     let answer = once(&held);

@@ -2,9 +2,11 @@
 
 use headroom_core::config::Config;
 use headroom_core::reason::Reason;
-use headroom_core::scheduling::devices::{Attribute, Class, ClassSpec};
+use headroom_core::scheduling::devices::{
+    Attribute, Class, ClassSpec, TaintRule, Toleration, TolerationOperator,
+};
 use headroom_core::testing::devices::{
-    DRIVER, claim_spec, declared, device, free_claim, held_claim, selector, slice, slice_of,
+    DRIVER, claim_spec, declared, device, free_claim, held_claim, selector, slice, slice_of, taint_rule,
 };
 use headroom_core::testing::{
     NodeBuilder, PodBuilder, WorldBuilder, config, daemon_set, node, pod, pool, world,
@@ -247,10 +249,57 @@ fn pods_of_one_template_are_one_class() {
     assert_eq!(verdict(&plan, "train-0").pods_count, 7);
 }
 
+/// Three pods that claim a device each, one node with four devices, and a rule.
+fn with_rule(rule: TaintRule) -> World {
+    let world = with_node(cluster(), "n1", 0).group("gpu", "a", "", 1).pods(train("train").times(3));
+    world.device(DeviceObject::TaintRule(rule)).build()
+}
+
+#[test]
+fn taints_of_rules_count_for_the_devices_that_they_select() {
+    let plan = |rule: TaintRule| plan_fresh(&with_rule(rule), &unknown_gpus());
+    check(&plan(taint_rule("one", Some("n1"), Some("gpu-0"))), &[]);
+    // The pool is the node's: a new one has no such taint.
+    check(&plan(taint_rule("node", Some("n1"), None)), &[("gpu", "a", 1, 2)]);
+    check(&plan(taint_rule("other", Some("n2"), None)), &[]);
+    let mut nobody = taint_rule("nobody", None, None);
+    nobody.spec.device_selector = None;
+    check(&plan(nobody), &[]);
+    let mut advice = taint_rule("advice", None, None);
+    advice.spec.taint.effect = "None".into();
+    check(&plan(advice), &[]);
+}
+
+#[test]
+fn a_rule_for_a_driver_taints_devices_of_nodes_to_come() {
+    let rule = || taint_rule("all", None, None);
+    let plan = plan_fresh(&with_rule(rule()), &gpus(4));
+    check(&plan, &[]);
+    let (reason, message) = answer(&plan, "train-0", "gpu");
+    assert_eq!(reason, Reason::DeviceTaint);
+    assert_eq!(message, "claim gpu, request gpus: taint sick:NoSchedule of devices is not tolerated");
+    // Claims that tolerate it buy.
+    let mut spec = claim_spec(1, &[]);
+    let exactly = spec.devices.requests[0].exactly.as_mut().expect("exact");
+    let operator = TolerationOperator::Exists;
+    exactly.tolerations = vec![Toleration { key: "sick".into(), operator, ..Toleration::default() }];
+    let world = cluster().claim_template("hardy", spec).group("gpu", "a", "", 0);
+    let world = world.pod(pod("hardy").devices_of_template("hardy"));
+    let world = world.device(DeviceObject::TaintRule(rule())).build();
+    check(&plan_fresh(&world, &gpus(4)), &[("gpu", "a", 0, 1)]);
+}
+
+#[test]
+fn a_server_without_taint_rules_has_devices_all_the_same() {
+    let world = cluster().delta(Delta::DeviceKindMissing(DeviceKind::TaintRule)).group("gpu", "a", "", 0);
+    check(&plan_fresh(&world.pod(train("train")).build(), &gpus(4)), &[("gpu", "a", 0, 1)]);
+}
+
 #[test]
 fn devices_survive_a_record() {
-    let world: World =
-        with_node(cluster(), "n1", 2).resource_claim(free_claim("idle", claim_spec(2, &["true"]))).build();
+    let world = with_node(cluster(), "n1", 2).resource_claim(free_claim("idle", claim_spec(2, &["true"])));
+    let rule = DeviceObject::TaintRule(taint_rule("one", Some("n1"), Some("gpu-0")));
+    let world: World = world.device(rule).build();
     let record = WorldRecord::of(&world);
     let text = serde_json::to_string(&record).expect("written");
     let read: WorldRecord = serde_json::from_str(&text).expect("read");

@@ -20,7 +20,8 @@ use headroom_damage::{self as damage, Tally};
 use headroom_observe::slim::{
     SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeviceClass, SlimJob,
     SlimNamespace, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
-    SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity, SlimStorageClass,
+    SlimTaintRule, SlimVolume,
 };
 
 /// Result of reading one case: understood, or refused with a message.
@@ -213,6 +214,11 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
         name: "resource_slices",
         sane: watched::sane_resource_slice,
         reader: Reader::Object(watched::<SlimResourceSlice>),
+    },
+    FuzzTarget {
+        name: "device_taint_rules",
+        sane: watched::sane_device_taint_rule,
+        reader: Reader::Object(watched::<SlimTaintRule>),
     },
     FuzzTarget {
         name: "external_grpc",

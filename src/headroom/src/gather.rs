@@ -34,7 +34,7 @@ use headroom_observe::slim::{
     SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace,
     SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, Policies, Watched};
 use headroom_operator::controllers::config::Settings;
@@ -309,6 +309,10 @@ impl Reader {
         self.listed_kind::<SlimClaimTemplate>(feed).await;
         self.listed_kind::<SlimDeviceClass>(feed).await;
         self.listed_kind::<SlimResourceSlice>(feed).await;
+        if !self.listed_kind::<SlimTaintRule>(feed).await && !self.listed_kind::<SlimTaintRule<1>>(feed).await
+        {
+            self.listed_kind::<SlimTaintRule<2>>(feed).await;
+        }
     }
 
     /// Feeds all objects of a kind; true if the server has the kind. An empty list counts too: a pod may name an

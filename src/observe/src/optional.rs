@@ -7,13 +7,14 @@ use std::time::Duration;
 use headroom_api::capacity_buffer::VERSIONS;
 use headroom_api::{capacity_quota, provisioning_request};
 use headroom_core::world::Kind;
+use headroom_core::world::devices::DeviceKind;
 use kube::api::ListParams;
 use kube::{Api, Client};
 use tokio::sync::watch::{Receiver, Sender};
 use tokio::time::{sleep, timeout};
 
 use super::object::{AnyObject, DECODING, Decoding};
-use super::slim::{DEVICE_VERSION, GANG_WIRES};
+use super::slim::{DEVICE_VERSION, GANG_WIRES, TAINT_RULE_VERSIONS};
 use super::watch::follow_until_absent;
 use super::watched::{Watch, WatchedResource};
 use super::wire::{KindWire, LIST_DEADLINE};
@@ -41,6 +42,7 @@ pub(super) fn versions_of(watch: Watch) -> &'static [&'static str] {
             let wire = GANG_WIRES.iter().find(|wire| wire.kind == kind);
             wire.map_or(&[], |wire| wire.versions)
         }
+        Watch::World(Kind::Device(DeviceKind::TaintRule)) => &TAINT_RULE_VERSIONS,
         Watch::World(Kind::Device(_)) => &[DEVICE_VERSION],
         _ => &[],
     }

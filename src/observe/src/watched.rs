@@ -25,7 +25,7 @@ use super::slim::{
     SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa,
     SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
 use headroom_api::{Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
@@ -50,7 +50,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -80,6 +80,7 @@ impl Watch {
         Self::World(Kind::Device(DeviceKind::Template)),
         Self::World(Kind::Device(DeviceKind::Class)),
         Self::World(Kind::Device(DeviceKind::Slice)),
+        Self::World(Kind::Device(DeviceKind::TaintRule)),
         Self::Deployments,
         Self::NodePools,
         Self::ClusterScalingPolicies,
@@ -155,6 +156,7 @@ impl Watch {
             Self::World(Kind::Device(DeviceKind::Template)) => work.run::<SlimClaimTemplate>(),
             Self::World(Kind::Device(DeviceKind::Class)) => work.run::<SlimDeviceClass>(),
             Self::World(Kind::Device(DeviceKind::Slice)) => work.run::<SlimResourceSlice>(),
+            Self::World(Kind::Device(DeviceKind::TaintRule)) => work.run::<SlimTaintRule>(),
             Self::NodePools => work.run::<StoredNodePool>(),
             Self::ClusterScalingPolicies => work.run::<StoredClusterScalingPolicy>(),
             Self::Deployments | Self::World(Kind::Deployment) => work.run::<SlimDeployment>(),
@@ -603,6 +605,22 @@ impl Watched for SlimResourceSlice {
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         cluster_device_gone(DeviceKind::Slice, meta, decoder)
+    }
+}
+
+impl<const VERSION: usize> Watched for SlimTaintRule<VERSION> {
+    const WATCH: Watch = Watch::World(Kind::Device(DeviceKind::TaintRule));
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(device_applied(DeviceObject::TaintRule(device::taint_rule(self, decoder)?)))
+    }
+    fn stand_in(partial: &PartialObject, decoder: &mut Decoder) -> Option<Delta> {
+        // The earlier content of the rule holds no more.
+        let name = name_of(&partial.metadata, decoder).ok()?;
+        Some(Delta::DeviceDeleted(DeviceKind::TaintRule, ObjectKey::new("", &*name)))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        cluster_device_gone(DeviceKind::TaintRule, meta, decoder)
     }
 }
 

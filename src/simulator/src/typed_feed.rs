@@ -22,7 +22,7 @@ use headroom_observe::slim::{
     SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob,
     SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimVolume,
+    SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
 use headroom_observe::{Feed, KubeFeed, PartialObject, PolicyChange, Port, Watch, WatchHealth, Watched};
 
@@ -194,6 +194,7 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::VolcanoPodGroup, of::<SlimGang<3>>(feed)),
         (Kind::DeviceClass, of::<SlimDeviceClass>(feed)),
         (Kind::ResourceSlice, of::<SlimResourceSlice>(feed)),
+        (Kind::DeviceTaintRule, of::<SlimTaintRule>(feed)),
         (Kind::ResourceClaimTemplate, of::<SlimClaimTemplate>(feed)),
         (Kind::ResourceClaim, of::<SlimResourceClaim>(feed)),
         (Kind::Pod, of::<SlimPod>(feed)),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::scheduling::devices::{ClaimAllocation, ClaimSpec, Class, PoolId, Slice};
+use crate::scheduling::devices::{ClaimAllocation, ClaimSpec, Class, PoolId, Slice, TaintRule};
 use crate::world::pod::Pod;
 use headroom_values::labels::ObjectKey;
 
@@ -20,11 +20,16 @@ pub enum DeviceKind {
     Class,
     /// ResourceSlices.
     Slice,
+    /// DeviceTaintRules.
+    TaintRule,
 }
 
 impl DeviceKind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Claim, Self::Template, Self::Class, Self::Slice];
+    pub const ALL: [Self; 5] = [Self::Claim, Self::Template, Self::Class, Self::Slice, Self::TaintRule];
+
+    /// The kinds without which claims cannot be simulated.
+    const NEEDED: [Self; 4] = [Self::Claim, Self::Template, Self::Class, Self::Slice];
 
     /// The plural.
     #[must_use]
@@ -34,6 +39,7 @@ impl DeviceKind {
             Self::Template => "resourceclaimtemplates",
             Self::Class => "deviceclasses",
             Self::Slice => "resourceslices",
+            Self::TaintRule => "devicetaintrules",
         }
     }
 }
@@ -49,6 +55,8 @@ pub enum DeviceObject {
     Class(Class),
     /// A ResourceSlice.
     Slice(Slice),
+    /// A DeviceTaintRule.
+    TaintRule(TaintRule),
 }
 
 impl DeviceObject {
@@ -60,6 +68,7 @@ impl DeviceObject {
             Self::Template(template) => (DeviceKind::Template, template.key.clone()),
             Self::Class(class) => (DeviceKind::Class, ObjectKey::new("", &*class.name)),
             Self::Slice(slice) => (DeviceKind::Slice, ObjectKey::new("", &*slice.name)),
+            Self::TaintRule(rule) => (DeviceKind::TaintRule, ObjectKey::new("", &*rule.name)),
         }
     }
 }
@@ -139,6 +148,7 @@ pub struct Devices {
     templates: BTreeMap<ObjectKey, ClaimTemplate>,
     classes: BTreeMap<Arc<str>, Class>,
     slices: BTreeMap<Arc<str>, Slice>,
+    taint_rules: BTreeMap<Arc<str>, TaintRule>,
     /// Claims that cannot be read.
     faulty: BTreeSet<ObjectKey>,
     /// Names of the slices that one node alone can use, by node.
@@ -153,12 +163,14 @@ impl Devices {
             && self.templates.is_empty()
             && self.classes.is_empty()
             && self.slices.is_empty()
+            && self.taint_rules.is_empty()
     }
 
-    /// True if the server has all kinds: else claims cannot be simulated.
+    /// True if the server has all kinds but DeviceTaintRules, which are a feature of their own: else claims cannot be
+    /// simulated.
     #[must_use]
     pub fn is_served(&self) -> bool {
-        DeviceKind::ALL.iter().all(|kind| self.served.contains(kind))
+        DeviceKind::NEEDED.iter().all(|kind| self.served.contains(kind))
     }
 
     /// ResourceClaims in order of their keys.
@@ -198,6 +210,12 @@ impl Devices {
     #[must_use]
     pub fn classes(&self) -> &BTreeMap<Arc<str>, Class> {
         &self.classes
+    }
+
+    /// DeviceTaintRules by name.
+    #[must_use]
+    pub fn taint_rules(&self) -> &BTreeMap<Arc<str>, TaintRule> {
+        &self.taint_rules
     }
 
     /// ResourceSlices in order of their names.
@@ -263,6 +281,9 @@ impl Devices {
                 }
                 self.slices.insert(slice.name.clone(), slice);
             }
+            DeviceObject::TaintRule(rule) => {
+                self.taint_rules.insert(rule.name.clone(), rule);
+            }
         }
     }
 
@@ -279,6 +300,9 @@ impl Devices {
                 self.classes.remove(&*key.name);
             }
             DeviceKind::Slice => self.drop_slice(&key.name),
+            DeviceKind::TaintRule => {
+                self.taint_rules.remove(&*key.name);
+            }
         }
     }
 
@@ -304,6 +328,7 @@ impl Devices {
             }
             DeviceKind::Template => self.templates.retain(|key, _| stays(key)),
             DeviceKind::Class => self.classes.retain(|name, _| stays(&cluster(name))),
+            DeviceKind::TaintRule => self.taint_rules.retain(|name, _| stays(&cluster(name))),
             DeviceKind::Slice => {
                 let gone = self.slices.keys().filter(|name| !stays(&cluster(name))).cloned();
                 gone.collect::<Vec<_>>().iter().for_each(|name| self.drop_slice(name));
@@ -332,6 +357,9 @@ pub struct DevicesRecord {
     pub classes: Vec<Class>,
     /// ResourceSlices by name.
     pub slices: Vec<Slice>,
+    /// DeviceTaintRules by name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub taint_rules: Vec<TaintRule>,
 }
 
 impl DevicesRecord {
@@ -344,6 +372,7 @@ impl DevicesRecord {
             templates: devices.templates.values().cloned().collect(),
             classes: devices.classes.values().cloned().collect(),
             slices: devices.slices.values().cloned().collect(),
+            taint_rules: devices.taint_rules.values().cloned().collect(),
         })
     }
 
@@ -353,6 +382,7 @@ impl DevicesRecord {
         let templates = self.templates.iter().cloned().map(DeviceObject::Template);
         let classes = self.classes.iter().cloned().map(DeviceObject::Class);
         let slices = self.slices.iter().cloned().map(DeviceObject::Slice);
-        claims.chain(templates).chain(classes).chain(slices)
+        let rules = self.taint_rules.iter().cloned().map(DeviceObject::TaintRule);
+        claims.chain(templates).chain(classes).chain(slices).chain(rules)
     }
 }

@@ -6,7 +6,8 @@ use super::{PodBuilder, WorldBuilder};
 use crate::labels::ObjectKey;
 use crate::scheduling::devices::{
     AllocatedDevice, Attribute, COMING, CelSelector, ClaimAllocation, ClaimDevices, ClaimSpec, Class,
-    ClassSpec, Device, DeviceId, DeviceRequest, PoolRef, Request, Selector, Slice, SliceSpec,
+    ClassSpec, Device, DeviceId, DeviceRequest, PoolRef, Request, Selector, Slice, SliceSpec, Taint,
+    TaintRule, TaintRuleSpec, TaintSelector,
 };
 use crate::world::devices::{
     ClaimTemplate, ClaimUser, DeviceClaimSource, DeviceKind, DeviceObject, PodDeviceClaim, ResourceClaim,
@@ -88,6 +89,18 @@ pub fn held_claim(name: &str, node: &str, devices: &[usize], users: &[&str]) -> 
         users: users.iter().map(user).collect(),
         ..free_claim(name, spec)
     }
+}
+
+/// A rule that gives devices the taint `sick:NoSchedule`: those of the driver, or fewer by pool and name.
+#[must_use]
+pub fn taint_rule(name: &str, pool: Option<&str>, device: Option<&str>) -> TaintRule {
+    let selector = TaintSelector {
+        driver: Some(DRIVER.into()),
+        pool: pool.map(Into::into),
+        device: device.map(Into::into),
+    };
+    let taint = Taint { key: "sick".into(), effect: "NoSchedule".into(), ..Taint::default() };
+    TaintRule { name: name.into(), spec: TaintRuleSpec { device_selector: Some(selector), taint } }
 }
 
 impl PodBuilder {

@@ -24,9 +24,16 @@ impl Hider<'_> {
         }
         devices.claims.iter_mut().for_each(|claim| self.resource_claim(claim));
         devices.slices.iter_mut().for_each(|slice| self.slice(slice));
+        for rule in &mut devices.taint_rules {
+            rule.name = self.name(&rule.name);
+            if let Some(selector) = &mut rule.spec.device_selector {
+                self.option(&mut selector.pool);
+            }
+        }
         devices.templates.sort_by(|a, b| a.key.cmp(&b.key));
         devices.claims.sort_by(|a, b| a.key.cmp(&b.key));
         devices.slices.sort_by(|a, b| a.name.cmp(&b.name));
+        devices.taint_rules.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     fn resource_claim(&self, claim: &mut ResourceClaim) {

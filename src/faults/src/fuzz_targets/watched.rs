@@ -178,6 +178,13 @@ pub(super) fn sane_resource_slice() -> String {
     .to_string()
 }
 
+pub(super) fn sane_device_taint_rule() -> String {
+    json!({"metadata": {"name": "sick"}, "spec": {
+        "deviceSelector": {"driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"},
+        "taint": {"key": "sick", "value": "yes", "effect": "NoExecute", "timeAdded": "2026-11-01T00:00:00Z"}}})
+    .to_string()
+}
+
 pub(super) fn sane_volume() -> String {
     json!({"metadata": {"name": "pv-1", "labels": {"a": "b"}},
         "spec": {"capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "fast",

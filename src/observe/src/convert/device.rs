@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use headroom_core::scheduling::devices::{AllocatedDevice, ClaimAllocation, Class, DeviceId, Slice};
+use headroom_core::scheduling::devices::{
+    AllocatedDevice, ClaimAllocation, Class, DeviceId, Slice, TaintRule,
+};
 use headroom_core::world::devices::{
     ClaimTemplate, ClaimUser, DeviceClaimSource, PodDeviceClaim, ResourceClaim,
 };
@@ -12,7 +14,7 @@ use crate::decoder::{Decoder, Error};
 use crate::partial_object::PartialObject;
 use crate::slim::{
     AllocationStatus, ClaimStatus, Consumer, DeviceResult, PodSpec, SlimClaimTemplate, SlimDeviceClass,
-    SlimResourceClaim, SlimResourceSlice,
+    SlimResourceClaim, SlimResourceSlice, SlimTaintRule,
 };
 
 /// The claims of a pod, in its order. One that names neither a claim nor a template names a claim that does not exist.
@@ -121,6 +123,17 @@ pub fn class(slim: SlimDeviceClass, decoder: &mut Decoder) -> Result<Class, Erro
 /// If it has no name.
 pub fn slice(slim: SlimResourceSlice, decoder: &mut Decoder) -> Result<Slice, Error> {
     Ok(Slice { name: name_of(&slim.metadata, decoder)?, spec: slim.spec })
+}
+
+/// A DeviceTaintRule.
+///
+/// # Errors
+/// If it has no name.
+pub fn taint_rule<const VERSION: usize>(
+    slim: SlimTaintRule<VERSION>,
+    decoder: &mut Decoder,
+) -> Result<TaintRule, Error> {
+    Ok(TaintRule { name: name_of(&slim.metadata, decoder)?, spec: slim.spec })
 }
 
 #[cfg(test)]

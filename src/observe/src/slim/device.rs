@@ -1,11 +1,13 @@
-//! ResourceClaims, their templates, DeviceClasses and ResourceSlices as the wire has them. Specs are read into the core's
+//! ResourceClaims, their templates, DeviceClasses, ResourceSlices and DeviceTaintRules as the wire has them. Specs are read into the core's
 //! types as they are: these refuse fields that they do not know where such a field may decide.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::quantity::Quantity;
-use headroom_core::scheduling::devices::{ClaimSpec, ClassSpec, NodeSelector, SliceSpec};
+use headroom_core::scheduling::devices::{ClaimSpec, ClassSpec, NodeSelector, SliceSpec, TaintRuleSpec};
+use k8s_openapi::ClusterResourceScope;
 use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
@@ -14,6 +16,9 @@ use super::nullable;
 
 /// The version of resource.k8s.io that is read: Kubernetes has it since 1.34.
 pub const DEVICE_VERSION: &str = "v1";
+
+/// The versions in which DeviceTaintRules are read, the preferred one first: v1 is on in 1.37 without a gate of its own.
+pub const TAINT_RULE_VERSIONS: [&str; 3] = ["v1", "v1beta2", "v1alpha3"];
 
 /// A ResourceClaim.
 #[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
@@ -138,4 +143,44 @@ pub struct SlimResourceSlice {
     /// Spec.
     #[serde(default)]
     pub spec: SliceSpec,
+}
+
+/// A DeviceTaintRule, in the version at place `VERSION` of [`TAINT_RULE_VERSIONS`].
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct SlimTaintRule<const VERSION: usize = 0> {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: TaintRuleSpec,
+}
+
+impl<const VERSION: usize> kube::Resource for SlimTaintRule<VERSION> {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "DeviceTaintRule".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "resource.k8s.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        TAINT_RULE_VERSIONS[VERSION].into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "devicetaintrules".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
 }

@@ -31,7 +31,7 @@ pub use buffer::{
 pub use capacity_quota::SlimCapacityQuota;
 pub use device::{
     AllocationStatus, ClaimStatus, Consumer, DEVICE_VERSION, DeviceResult, SlimClaimTemplate,
-    SlimDeviceClass, SlimResourceClaim, SlimResourceSlice, TemplateSpec,
+    SlimDeviceClass, SlimResourceClaim, SlimResourceSlice, SlimTaintRule, TAINT_RULE_VERSIONS, TemplateSpec,
 };
 pub use gang::{
     GANG_WIRES, GangMinimum, GangPolicy, GangSpec, GangStatus, GangWire, SchedulingGroup, SlimGang,

@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::scheduling::devices::{
-    AllocatedDevice, Answer, Claim, Class, DeviceId, Held, InUse, Offer, Selectors, Slice, allocate,
+    AllocatedDevice, Answer, Claim, Class, DeviceId, Held, InUse, Offer, Selectors, Slice, TaintRule,
+    allocate,
 };
 use headroom_core::scheduling::node_affinity::LabelledNode;
 use jiff::{SignedDuration, Timestamp};
@@ -58,9 +59,11 @@ impl Devices {
                 }
                 false
             }
-            Kind::ResourceClaim | Kind::ResourceClaimTemplate | Kind::DeviceClass | Kind::ResourceSlice => {
-                true
-            }
+            Kind::ResourceClaim
+            | Kind::ResourceClaimTemplate
+            | Kind::DeviceClass
+            | Kind::ResourceSlice
+            | Kind::DeviceTaintRule => true,
             _ => false,
         }
     }
@@ -229,6 +232,7 @@ pub(super) fn make_claims(store: &mut Store, pod: &ObjectKey, shape: &PodShape) 
 struct Offered {
     slices: Vec<Slice>,
     classes: BTreeMap<Arc<str>, Class>,
+    taint_rules: BTreeMap<Arc<str>, TaintRule>,
     held: Held,
 }
 
@@ -242,6 +246,7 @@ impl Offered {
     fn of(store: &Store) -> Offered {
         let slices = store.all(Kind::ResourceSlice).filter_map(|(_, slice)| read(slice));
         let classes = store.all(Kind::DeviceClass).filter_map(|(_, class)| read::<Class>(class));
+        let rules = store.all(Kind::DeviceTaintRule).filter_map(|(_, rule)| read::<TaintRule>(rule));
         let mut held = Held::default();
         for (_, claim) in store.all(Kind::ResourceClaim) {
             results(claim).iter().for_each(|device| held.add(device));
@@ -249,6 +254,7 @@ impl Offered {
         Offered {
             slices: slices.collect(),
             classes: classes.map(|class| (class.name.clone(), class)).collect(),
+            taint_rules: rules.map(|rule| (rule.name.clone(), rule)).collect(),
             held,
         }
     }
@@ -316,7 +322,8 @@ pub(super) fn found<'n>(
     let (nothing, mut selectors, mut found) = (Held::default(), Selectors::default(), Found::new());
     for node in nodes.filter(|node| only_on.as_ref().is_none_or(|only| **only == *node.name)) {
         let held = InUse { own: &offered.held, wide: &nothing };
-        let offer = Offer { slices: &slices, classes: &offered.classes, held };
+        let Offered { classes, taint_rules, .. } = &offered;
+        let offer = Offer { slices: &slices, classes, taint_rules, held };
         if let Ok(Answer::Allocated(given)) = allocate(&Labelled(node), offer, &open, &mut selectors) {
             let given = keys.iter().cloned().zip(given.into_iter().map(|claim| claim.devices));
             found.insert(node.name.clone(), given.collect());

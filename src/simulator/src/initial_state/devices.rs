@@ -22,7 +22,9 @@ pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
         (Kind::ResourceClaimTemplate, json!({"metadata": metadata(&template.key, &uid), "spec": spec}))
     });
     let claims = devices.claims.iter().map(|claim| (Kind::ResourceClaim, manifest(claim)));
-    initial_state.objects.extend(classes.chain(slices).chain(templates).chain(claims));
+    let rules = devices.taint_rules.iter();
+    let rules = rules.map(|rule| (Kind::DeviceTaintRule, named(&rule.name, &json!(rule.spec))));
+    initial_state.objects.extend(classes.chain(slices).chain(rules).chain(templates).chain(claims));
 }
 
 fn named(name: &str, spec: &Value) -> Value {

@@ -92,6 +92,7 @@ kinds! {
     ResourceClaimTemplate: "resource.k8s.io" "v1" "resourceclaimtemplates" YES NO NO;
     DeviceClass: "resource.k8s.io" "v1" "deviceclasses" NO YES NO;
     ResourceSlice: "resource.k8s.io" "v1" "resourceslices" NO YES NO;
+    DeviceTaintRule: "resource.k8s.io" "v1" "devicetaintrules" NO YES NO;
     PriorityClass: "scheduling.k8s.io" "v1" "priorityclasses" NO NO NO;
     CustomResourceDefinition: "apiextensions.k8s.io" "v1" "customresourcedefinitions" NO YES NO;
     ProvisioningRequest: "autoscaling.x-k8s.io" "v1" "provisioningrequests" YES YES NO;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::pools::OfferedDevice;
 use super::slice::or_default;
 use headroom_values::quantity::Quantity;
 
@@ -199,9 +200,8 @@ impl Toleration {
 
 impl DeviceRequest {
     /// The first taint of a device that keeps this request off it.
-    pub(super) fn kept_off_by<'a>(&self, device: &'a super::Device) -> Option<&'a super::Taint> {
-        let effective =
-            device.taints.iter().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"));
+    pub(super) fn kept_off_by<'a>(&self, device: &OfferedDevice<'a>) -> Option<&'a super::Taint> {
+        let effective = device.taints().filter(|taint| matches!(&*taint.effect, "NoSchedule" | "NoExecute"));
         let mut untolerated =
             effective.filter(|taint| !self.tolerations.iter().any(|one| one.tolerates(taint)));
         untolerated.next()

@@ -54,7 +54,7 @@ struct Look<'a, 'n, N> {
 /// The refusal of a node that does not have the devices: the first request that it cannot meet by itself.
 pub(super) fn of_miss(node: &impl LabelledNode, offer: Offer<'_>, claims: &[&Claim]) -> Refusal {
     let pools = pools_of(node, offer.slices);
-    let devices = devices_of(&pools, offer.held);
+    let devices = devices_of(&pools, offer.held, offer.taint_rules);
     let (classes, selectors) = (offer.classes, Selectors::default());
     let mut look = Look { node, pools: &pools, devices: &devices, classes, offer, selectors };
     let found = claims.iter().find_map(|claim| look.claim(claim));
@@ -110,8 +110,8 @@ impl<'a, N: LabelledNode> Look<'a, '_, N> {
         if matching.is_empty() {
             return Some(self.nothing_matches(name, class, request, unknown));
         }
-        let tolerated = self.those(&matching, |one| request.kept_off_by(one.device).is_none());
-        let taint = matching.iter().find_map(|at| request.kept_off_by(self.devices[*at].device));
+        let tolerated = self.those(&matching, |one| request.kept_off_by(one).is_none());
+        let taint = matching.iter().find_map(|at| request.kept_off_by(&self.devices[*at]));
         if let Some(taint) = taint.filter(|_| tolerated.len() < wanted && wanted <= matching.len()) {
             let text = format!("{name}: taint {}:{} of devices is not tolerated", taint.key, taint.effect);
             return Some(Refusal::devices(Reason::DeviceTaint, text));

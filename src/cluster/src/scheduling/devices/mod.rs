@@ -20,6 +20,7 @@ mod prepare;
 mod search;
 mod selector;
 mod slice;
+mod taint_rule;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ pub use slice::{
     Amount, Attribute, Capacity, CounterConsumption, CounterSet, Device, NodeSelector, PoolRef,
     RequestPolicy, Slice, SliceSpec, Taint, ValidRange,
 };
+pub use taint_rule::{TaintRule, TaintRuleSpec, TaintSelector};
 
 /// Most steps of one allocation: one a device that is looked at. Beyond it the answer is
 /// [`DeviceError::SearchTooLarge`].
@@ -59,6 +61,8 @@ pub struct Offer<'a> {
     pub slices: &'a [&'a Slice],
     /// Classes by name.
     pub classes: &'a BTreeMap<Arc<str>, Class>,
+    /// Rules that taint devices, by name.
+    pub taint_rules: &'a BTreeMap<Arc<str>, TaintRule>,
     /// Devices that claims hold already.
     pub held: InUse<'a>,
 }
@@ -75,7 +79,7 @@ pub fn allocate(
     selectors: &mut Selectors,
 ) -> Result<Answer, DeviceError> {
     let pools = pools_of(node, offer.slices);
-    let devices = pools::devices_of(&pools, offer.held);
+    let devices = pools::devices_of(&pools, offer.held, offer.taint_rules);
     let mut work = prepare::Work::new(node, &devices, selectors);
     let prepared = work.prepare(&pools, offer.classes, claims)?;
     let search = search::Search::new(&pools, offer.held, &devices, prepared, &mut work);

@@ -220,7 +220,8 @@ impl<'w> Book<'w> {
         let mut selectors = std::mem::take(&mut self.selectors);
         let (nothing, slices) = (Held::default(), self.slices(node, view.name()));
         let held = self.in_use(node, &nothing);
-        let offer = Offer { slices: &slices, classes: self.objects.classes(), held };
+        let (classes, taint_rules) = (self.objects.classes(), self.objects.taint_rules());
+        let offer = Offer { slices: &slices, classes, taint_rules, held };
         let answer = super::allocate(&named, offer, &claims, &mut selectors);
         self.selectors = selectors;
         match answer {
@@ -332,8 +333,9 @@ impl<'w> Book<'w> {
                 let node_name = if view.is_added() { COMING } else { &**view.name() };
                 let named = NamedNode { view, name: node_name };
                 let (nothing, slices) = (Held::default(), self.slices(node, view.name()));
-                let classes = self.objects.classes();
-                let offer = Offer { slices: &slices, classes, held: self.in_use(node, &nothing) };
+                let (classes, taint_rules) = (self.objects.classes(), self.objects.taint_rules());
+                let held = self.in_use(node, &nothing);
+                let offer = Offer { slices: &slices, classes, taint_rules, held };
                 let claims: Vec<&Claim> = asked.iter().map(|one| &one.claim).collect();
                 diagnosis::of_miss(&named, offer, &claims)
             }

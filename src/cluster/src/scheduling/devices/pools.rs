@@ -7,7 +7,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::held::{Amounts, DeviceId, InUse};
-use super::slice::{CounterSet, Device, NodeSelector, Slice};
+use super::slice::{CounterSet, Device, NodeSelector, Slice, Taint};
+use super::taint_rule::TaintRule;
 use crate::scheduling::node_affinity::{LabelledNode, any_term_holds};
 
 /// Unique name of a pool of devices: its name is unique within its driver only.
@@ -69,6 +70,15 @@ pub(super) struct OfferedDevice<'a> {
     pub(super) whole: bool,
     /// Amounts of it that claims hold, if it is shared.
     pub(super) shares: Option<&'a Amounts>,
+    /// Taints that rules give it, beside its own.
+    pub(super) ruled: Vec<&'a Taint>,
+}
+
+impl<'a> OfferedDevice<'a> {
+    /// Its own taints and those of rules.
+    pub(super) fn taints(&self) -> impl Iterator<Item = &'a Taint> {
+        self.device.taints.iter().chain(self.ruled.iter().copied())
+    }
 }
 
 impl<'a> Pool<'a> {
@@ -215,7 +225,11 @@ fn validated<'a>(
 }
 
 /// The devices of complete pools, in the order in which they are tried.
-pub(super) fn devices_of<'a>(pools: &[Pool<'a>], held: InUse<'a>) -> Vec<OfferedDevice<'a>> {
+pub(super) fn devices_of<'a>(
+    pools: &[Pool<'a>],
+    held: InUse<'a>,
+    rules: &'a BTreeMap<Arc<str>, TaintRule>,
+) -> Vec<OfferedDevice<'a>> {
     let mut devices = Vec::new();
     for (number, pool) in pools.iter().enumerate() {
         for slice in &pool.slices {
@@ -223,7 +237,8 @@ pub(super) fn devices_of<'a>(pools: &[Pool<'a>], held: InUse<'a>) -> Vec<Offered
                 let (driver, name) = (pool.id.driver.clone(), pool.id.name.clone());
                 let id = DeviceId { driver, pool: name, device: device.name.clone() };
                 let (whole, shares) = (held.is_whole(&id), held.shares(&id));
-                OfferedDevice { id, pool: number, slice, device, whole, shares }
+                let ruled = rules.values().filter_map(|rule| rule.taint_of(&id)).collect();
+                OfferedDevice { id, pool: number, slice, device, whole, shares, ruled }
             }));
         }
     }

@@ -188,6 +188,7 @@ impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
             && a.device.allow_multiple_allocations == b.device.allow_multiple_allocations
             && a.device.capacity == b.device.capacity
             && a.device.taints == b.device.taints
+            && a.ruled == b.ruled
             && a.device.consumes_counters == b.device.consumes_counters
             && (a.pool == b.pool || a.device.consumes_counters.is_empty());
         let same_state =
@@ -248,7 +249,7 @@ impl<'w, 'a, 's, N: LabelledNode> Search<'w, 'a, 's, N> {
         if counted && !self.counters[offered.pool].take(offered.device) {
             return Ok(false);
         }
-        let tolerated = way.request.kept_off_by(offered.device).is_none();
+        let tolerated = way.request.kept_off_by(offered).is_none();
         let mut added = 0;
         if tolerated {
             let mut constraints = prepared.constraints.iter_mut();

@@ -51,7 +51,8 @@ fn run(slices: &[Slice], held: &Held, claims: &[Claim]) -> Result<Answer, Device
     let classes = BTreeMap::from([(Arc::from("gpu"), Class { name: "gpu".into(), ..Class::default() })]);
     let slices: Vec<&Slice> = slices.iter().collect();
     let held = InUse { own: held, wide: &Held::default() };
-    let offer = Offer { slices: &slices, classes: &classes, held };
+    let taint_rules = &BTreeMap::new();
+    let offer = Offer { slices: &slices, classes: &classes, taint_rules, held };
     allocate(&Node("n1"), offer, claims, &mut Selectors::default())
 }
 
