@@ -149,8 +149,10 @@ fn a_claim_that_no_device_meets_names_request_selector_and_nearest_class() {
     let with = |selectors: &[&str], class: &str| {
         let mut spec = claim_spec(1, selectors);
         spec.devices.requests[0].exactly.as_mut().expect("exact").device_class_name = class.into();
-        let other = ClassSpec { selectors: vec![selector("device.driver == 'nic.example.com'")] };
-        let world = cluster().device(DeviceObject::Class(Class { name: "nic".into(), spec: other }));
+        let selectors = vec![selector("device.driver == 'nic.example.com'")];
+        let spec_of_nic = ClassSpec { selectors, ..ClassSpec::default() };
+        let nic = Class { name: "nic".into(), spec: spec_of_nic, ..Class::default() };
+        let world = cluster().device(DeviceObject::Class(nic));
         let world = world.claim_template("odd", spec).group("gpu", "a", "", 0);
         let plan = plan_fresh(&world.pod(pod("odd").devices_of_template("odd")).build(), &gpus(4));
         check(&plan, &[]);
@@ -293,6 +295,95 @@ fn a_rule_for_a_driver_taints_devices_of_nodes_to_come() {
 fn a_server_without_taint_rules_has_devices_all_the_same() {
     let world = cluster().delta(Delta::DeviceKindMissing(DeviceKind::TaintRule)).group("gpu", "a", "", 0);
     check(&plan_fresh(&world.pod(train("train")).build(), &gpus(4)), &[("gpu", "a", 0, 1)]);
+}
+
+/// The extended resource that the tests' class serves.
+const GPU: &str = "example.com/gpu";
+
+/// A server with a class that serves [`GPU`].
+fn serving() -> WorldBuilder {
+    cluster().serving_class("gpu-a", GPU, 1)
+}
+
+fn plain(name: &str, gpus: i64) -> PodBuilder {
+    pod(name).cpu("100m").extended(GPU, gpus)
+}
+
+#[test]
+fn extended_resources_that_a_class_serves_buy_nodes_by_their_devices() {
+    let world = serving().group("gpu", "a", "", 0).pods(plain("plain", 2).times(5)).build();
+    check(&plan_fresh(&world, &gpus(4)), &[("gpu", "a", 0, 3)]);
+    let by_name = format!("deviceclass.resource.kubernetes.io/{DRIVER}");
+    let pods = pod("named").cpu("100m").extended(&by_name, 1).times(5);
+    check(
+        &plan_fresh(&cluster().group("gpu", "a", "", 0).pods(pods).build(), &gpus(4)),
+        &[("gpu", "a", 0, 2)],
+    );
+}
+
+#[test]
+fn extended_resources_and_claims_share_the_devices_of_a_node() {
+    let both = plain("both", 1).devices_of_template("one").times(4);
+    check(
+        &plan_fresh(&serving().group("gpu", "a", "", 0).pods(both).build(), &gpus(4)),
+        &[("gpu", "a", 0, 2)],
+    );
+    // On a living node too: its pods hold two of four by a claim, and one by an extended resource.
+    let world = with_node(serving(), "n1", 2).pod(plain("bound", 1).on("n1"));
+    let world = world.resource_claim(held_claim("bound-extended-resources-x7", "n1", &[2], &["bound"]));
+    let world = world.group("gpu", "a", "", 1);
+    check(&plan_fresh(&world.clone().pod(plain("one", 1)).build(), &unknown_gpus()), &[]);
+    check(
+        &plan_fresh(&world.pods(plain("more", 1).times(2)).build(), &unknown_gpus()),
+        &[("gpu", "a", 1, 2)],
+    );
+}
+
+#[test]
+fn a_node_that_has_an_extended_resource_itself_serves_it_without_devices() {
+    let has = |amount: i64, held: usize| {
+        let world = with_node(serving(), "n1", held);
+        let world = world.node(member("n1").with(|node| node.allocatable.set_extended(GPU, amount)));
+        let world = world.group("gpu", "a", "", 1).pod(plain("plain", 3));
+        plan_fresh(&world.build(), &gpus(4))
+    };
+    check(&has(0, 0), &[]);
+    // Four free devices do not help where two are allocatable.
+    check(&has(2, 0), &[("gpu", "a", 1, 2)]);
+    check(&has(3, 4), &[]);
+}
+
+#[test]
+fn extended_resources_that_devices_do_not_meet_are_refused_with_the_class() {
+    let world = serving().group("gpu", "a", "", 0).pod(plain("plain", 5)).build();
+    let plan = plan_fresh(&world, &gpus(4));
+    check(&plan, &[]);
+    let (reason, message) = answer(&plan, "plain", "gpu");
+    assert_eq!(reason, Reason::DevicesInsufficient);
+    let expected =
+        "claim extended-resources, request example.com/gpu: wants 5 of class gpu-a; 4 match, 0 are taken";
+    assert_eq!(message, expected);
+    // Without a class it is a resource like others.
+    let plan = plan_fresh(&cluster().group("gpu", "a", "", 0).pod(plain("plain", 1)).build(), &gpus(4));
+    check(&plan, &[]);
+    assert_eq!(answer(&plan, "plain", "gpu").0, Reason::InsufficientResources);
+}
+
+#[test]
+fn the_newest_class_serves_an_extended_resource_then_the_first_by_name() {
+    let serves = |classes: &[(&str, i64)]| {
+        let world =
+            classes.iter().fold(cluster(), |world, (name, second)| world.serving_class(name, GPU, *second));
+        let plan = plan_fresh(&world.group("gpu", "a", "", 0).pod(plain("plain", 5)).build(), &gpus(4));
+        answer(&plan, "plain", "gpu").1
+    };
+    assert!(serves(&[("b", 7), ("a", 5)]).contains("of class b;"));
+    assert!(serves(&[("b", 5), ("a", 7)]).contains("of class a;"));
+    assert!(serves(&[("b", 7), ("a", 7)]).contains("of class a;"));
+    let gone = Delta::DeviceDeleted(DeviceKind::Class, headroom_core::labels::ObjectKey::new("", "b"));
+    let world = cluster().serving_class("b", GPU, 7).serving_class("a", GPU, 5).delta(gone);
+    let plan = plan_fresh(&world.group("gpu", "a", "", 0).pod(plain("plain", 5)).build(), &gpus(4));
+    assert!(answer(&plan, "plain", "gpu").1.contains("of class a;"));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Presence, Snapshot}
 use crate::scheduling::{node_affinity, node_name, resources, taints};
 use crate::world::digest::Amounts;
 use crate::world::pod::PodClass;
+use headroom_values::resources::{Resources, Shortfall};
 
 /// Domains that take no more pod of a class by its first spread constraint, as long as no pod is placed.
 #[derive(Clone, Debug, Default)]
@@ -79,8 +80,7 @@ impl Snapshot<'_> {
         taints::check(view.taints(), &pod.tolerations)?;
         node_affinity::check(&pod.node_selector, pod.node_affinity.as_ref(), view)?;
         self.check_ports(&pod, node)?;
-        let view = self.node(node);
-        if let Some(shortfall) = resources::shortfall(&pod.requests, view.requested(), view.allocatable()) {
+        if let Some(shortfall) = self.shortfall(&pod.requests, node) {
             return Err(Refusal::Resources(shortfall));
         }
         self.check_volume_rivals(class, node)?;
@@ -146,8 +146,20 @@ impl Snapshot<'_> {
         }
         let view = self.node(node);
         let rare = asked.ephemeral_bytes != 0 || asked.extended_iter().next().is_some();
-        view.presence() == Presence::Present
-            && (!rare || resources::fits(asked, view.requested(), view.allocatable()))
+        view.presence() == Presence::Present && (!rare || self.shortfall(asked, node).is_none())
+    }
+
+    /// The first resource that is short on a node. Extended resources that its devices serve are left to the devices.
+    ///
+    /// Source: kube-scheduler, noderesources/fit.go, fitsRequest.
+    fn shortfall(&self, asked: &Resources, node: NodeIx) -> Option<Shortfall> {
+        let (view, devices) = (self.node(node), self.world().devices());
+        let short = resources::shortfall(asked, view.requested(), view.allocatable())?;
+        if !devices.may_serve(asked) {
+            return Some(short);
+        }
+        let rest = devices.not_served(asked, view.allocatable());
+        resources::shortfall(&rest, view.requested(), view.allocatable())
     }
 
     /// True if a node has what one more pod of `class` asks for, and its own rules accept it: only claims, and pods elsewhere,
@@ -161,7 +173,7 @@ impl Snapshot<'_> {
     fn others_let(&mut self, class: ClassIx, node: NodeIx) -> bool {
         let pod = self.class(class);
         let (ports, claims) = (!pod.host_ports.is_empty(), !pod.claims.is_empty());
-        let devices = !pod.device_claims.is_empty();
+        let devices = self.has_device_claims(class);
         if ports {
             let pod = pod.clone();
             if self.check_ports(&pod, node).is_err() {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::scheduling::devices::{ClaimAllocation, ClaimSpec, Class, PoolId, Slice, TaintRule};
 use crate::world::pod::Pod;
 use headroom_values::labels::ObjectKey;
+use headroom_values::resources::Resources;
 
 /// The kinds of resource.k8s.io that are watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -140,6 +141,11 @@ pub enum DeviceClaimSource {
     Template(Arc<str>),
 }
 
+/// Prefix of the extended resource that each DeviceClass serves by its own name.
+///
+/// Source: api/resource/v1 types.go, ResourceDeviceClassPrefix.
+const CLASS_RESOURCE_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
 /// The objects of resource.k8s.io.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Devices {
@@ -149,6 +155,8 @@ pub struct Devices {
     classes: BTreeMap<Arc<str>, Class>,
     slices: BTreeMap<Arc<str>, Slice>,
     taint_rules: BTreeMap<Arc<str>, TaintRule>,
+    /// By extended resource: the name of the class whose devices serve it.
+    serving: BTreeMap<Arc<str>, Arc<str>>,
     /// Claims that cannot be read.
     faulty: BTreeSet<ObjectKey>,
     /// Names of the slices that one node alone can use, by node.
@@ -212,6 +220,54 @@ impl Devices {
         &self.classes
     }
 
+    /// The class whose devices serve an extended resource, where a node does not have the resource itself.
+    ///
+    /// Source: kube-scheduler, dynamicresources/extended.
+    #[must_use]
+    pub fn class_serving(&self, resource: &str) -> Option<&Arc<str>> {
+        if self.classes.is_empty() {
+            return None;
+        }
+        let by_name = || {
+            let name = resource.strip_prefix(CLASS_RESOURCE_PREFIX)?;
+            self.classes.get_key_value(name).map(|(name, _)| name)
+        };
+        self.serving.get(resource).or_else(by_name)
+    }
+
+    /// True if devices may serve one of the extended resources that are asked for.
+    #[must_use]
+    pub fn may_serve(&self, asked: &Resources) -> bool {
+        !self.classes.is_empty() && asked.extended_iter().any(|(name, _)| self.class_serving(name).is_some())
+    }
+
+    /// What is asked for without the extended resources that devices serve: those that a node does not have itself.
+    #[must_use]
+    pub fn not_served(&self, asked: &Resources, allocatable: &Resources) -> Resources {
+        let mut rest = asked.clone();
+        for (name, _) in asked.extended_iter() {
+            if allocatable.extended(name) == 0 && self.class_serving(name).is_some() {
+                rest.set_extended(name.clone(), 0);
+            }
+        }
+        rest
+    }
+
+    /// Finds out anew which classes serve extended resources: of several the newest, then the first by name.
+    fn look_at_served_resources(&mut self) {
+        let mut serving: BTreeMap<Arc<str>, &Class> = BTreeMap::new();
+        for class in self.classes.values() {
+            let Some(resource) = &class.spec.extended_resource_name else { continue };
+            match serving.get(resource) {
+                Some(other) if class.created_at <= other.created_at => {}
+                Some(_) | None => {
+                    serving.insert(resource.clone(), class);
+                }
+            }
+        }
+        self.serving = serving.into_iter().map(|(resource, class)| (resource, class.name.clone())).collect();
+    }
+
     /// DeviceTaintRules by name.
     #[must_use]
     pub fn taint_rules(&self) -> &BTreeMap<Arc<str>, TaintRule> {
@@ -273,6 +329,7 @@ impl Devices {
             }
             DeviceObject::Class(class) => {
                 self.classes.insert(class.name.clone(), class);
+                self.look_at_served_resources();
             }
             DeviceObject::Slice(slice) => {
                 self.drop_slice(&slice.name);
@@ -298,6 +355,7 @@ impl Devices {
             }
             DeviceKind::Class => {
                 self.classes.remove(&*key.name);
+                self.look_at_served_resources();
             }
             DeviceKind::Slice => self.drop_slice(&key.name),
             DeviceKind::TaintRule => {
@@ -327,7 +385,10 @@ impl Devices {
                 self.faulty.retain(|key| stays(key));
             }
             DeviceKind::Template => self.templates.retain(|key, _| stays(key)),
-            DeviceKind::Class => self.classes.retain(|name, _| stays(&cluster(name))),
+            DeviceKind::Class => {
+                self.classes.retain(|name, _| stays(&cluster(name)));
+                self.look_at_served_resources();
+            }
             DeviceKind::TaintRule => self.taint_rules.retain(|name, _| stays(&cluster(name))),
             DeviceKind::Slice => {
                 let gone = self.slices.keys().filter(|name| !stays(&cluster(name))).cloned();

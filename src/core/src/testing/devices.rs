@@ -9,6 +9,7 @@ use crate::scheduling::devices::{
     ClassSpec, Device, DeviceId, DeviceRequest, PoolRef, Request, Selector, Slice, SliceSpec, Taint,
     TaintRule, TaintRuleSpec, TaintSelector,
 };
+use crate::time::UnixTime;
 use crate::world::devices::{
     ClaimTemplate, ClaimUser, DeviceClaimSource, DeviceKind, DeviceObject, PodDeviceClaim, ResourceClaim,
 };
@@ -129,7 +130,18 @@ impl WorldBuilder {
             world.delta(Delta::ListStarted(Kind::Device(kind))).delta(Delta::ListEnded(Kind::Device(kind)))
         });
         let selectors = vec![selector(&format!("device.driver == '{DRIVER}'"))];
-        served.device(DeviceObject::Class(Class { name: DRIVER.into(), spec: ClassSpec { selectors } }))
+        let spec = ClassSpec { selectors, ..ClassSpec::default() };
+        served.device(DeviceObject::Class(Class { name: DRIVER.into(), spec, ..Class::default() }))
+    }
+
+    /// A class of devices of model A that serves an extended resource, made at this second.
+    #[must_use]
+    pub fn serving_class(self, name: &str, resource: &str, second: i64) -> Self {
+        let model = format!("device.attributes['{DRIVER}'].model == 'A'");
+        let extended_resource_name = Some(resource.into());
+        let spec = ClassSpec { selectors: vec![selector(&model)], extended_resource_name };
+        let created_at = UnixTime(second);
+        self.device(DeviceObject::Class(Class { name: name.into(), created_at, spec }))
     }
 
     /// A template of namespace `default`.

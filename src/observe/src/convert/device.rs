@@ -9,7 +9,7 @@ use headroom_core::world::devices::{
     ClaimTemplate, ClaimUser, DeviceClaimSource, PodDeviceClaim, ResourceClaim,
 };
 
-use super::{key_of, name_of};
+use super::{instant, key_of, name_of};
 use crate::decoder::{Decoder, Error};
 use crate::partial_object::PartialObject;
 use crate::slim::{
@@ -114,7 +114,8 @@ fn fault(partial: &PartialObject) -> Arc<str> {
 /// # Errors
 /// If it has no name.
 pub fn class(slim: SlimDeviceClass, decoder: &mut Decoder) -> Result<Class, Error> {
-    Ok(Class { name: name_of(&slim.metadata, decoder)?, spec: slim.spec })
+    let created_at = instant(slim.metadata.creation_timestamp.as_ref());
+    Ok(Class { name: name_of(&slim.metadata, decoder)?, created_at, spec: slim.spec })
 }
 
 /// A ResourceSlice.

@@ -83,6 +83,8 @@ pub(super) struct Asked {
     pub(super) named: Option<usize>,
     /// The claim's own name, for texts.
     pub(super) object: Arc<str>,
+    /// True if it stands for extended resources.
+    pub(super) is_extended: bool,
 }
 
 /// A claim, and what it holds.

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::pools::OfferedDevice;
 use super::slice::or_default;
 use headroom_values::quantity::Quantity;
+use headroom_values::time::UnixTime;
 
 /// A DeviceClass.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -17,8 +18,15 @@ use headroom_values::quantity::Quantity;
 pub struct Class {
     /// Its name.
     pub name: Arc<str>,
+    /// Time of its creation: of two classes that serve one extended resource the newer one counts.
+    #[serde(skip_serializing_if = "is_epoch")]
+    pub created_at: UnixTime,
     /// Spec of the class.
     pub spec: ClassSpec,
+}
+
+fn is_epoch(time: &UnixTime) -> bool {
+    *time == UnixTime::default()
 }
 
 /// The spec of a DeviceClass.
@@ -28,6 +36,9 @@ pub struct ClassSpec {
     /// All of them must accept a device.
     #[serde(deserialize_with = "or_default")]
     pub selectors: Vec<Selector>,
+    /// The extended resource that its devices serve, for pods that name no claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub extended_resource_name: Option<Arc<str>>,
 }
 
 /// A selector of devices.

@@ -52,7 +52,7 @@ struct Look<'a, 'n, N> {
 }
 
 /// The refusal of a node that does not have the devices: the first request that it cannot meet by itself.
-pub(super) fn of_miss(node: &impl LabelledNode, offer: Offer<'_>, claims: &[&Claim]) -> Refusal {
+pub(super) fn of_miss(node: &impl LabelledNode, offer: Offer<'_>, claims: &[Claim]) -> Refusal {
     let pools = pools_of(node, offer.slices);
     let devices = devices_of(&pools, offer.held, offer.taint_rules);
     let (classes, selectors) = (offer.classes, Selectors::default());
@@ -62,7 +62,7 @@ pub(super) fn of_miss(node: &impl LabelledNode, offer: Offer<'_>, claims: &[&Cla
 }
 
 /// Returns the refusal if each request by itself could be met.
-fn together(claims: &[&Claim]) -> Refusal {
+fn together(claims: &[Claim]) -> Refusal {
     let constrained = claims.iter().find_map(|claim| Some((claim, claim.spec.devices.constraints.first()?)));
     match constrained {
         Some((claim, constraint)) => {

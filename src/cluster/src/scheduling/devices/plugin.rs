@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::book::{Asked, AskedByClass, Book, ClaimState, Reach};
-use super::claim::Claim;
+use super::claim::{Claim, ClaimDevices, ClaimSpec, DeviceRequest, Request};
 use super::held::Held;
 use super::{Answer, ClaimAllocation, DeviceError, Offer, Slice, diagnosis};
 use crate::scheduling::node_affinity::{LabelledNode, any_term_holds};
@@ -18,6 +18,9 @@ use headroom_values::reason::Reason;
 
 /// The name under which slices name a node that has none yet.
 pub const COMING: &str = "(coming)";
+
+/// Name, in texts, of the claim that kube-scheduler makes for extended resources.
+const EXTENDED_CLAIM: &str = "extended-resources";
 
 /// Work units of one allocation that was not looked up, beyond the one of the check.
 const ALLOCATION_COST: u64 = 4;
@@ -68,10 +71,11 @@ impl LabelledNode for NamedNode<'_, '_> {
 }
 
 impl<'w> Snapshot<'w> {
-    /// True if claims of devices affect the place of pods of this class.
+    /// True if devices affect the place of pods of this class: by claims, or by extended resources that devices may serve.
     #[must_use]
     pub fn has_device_claims(&self, class: ClassIx) -> bool {
-        !self.class(class).device_claims.is_empty()
+        let pods = self.class(class);
+        !pods.device_claims.is_empty() || self.world().devices().may_serve(&pods.requests)
     }
 
     /// True if the node has what the claims of a class ask for.
@@ -216,7 +220,7 @@ impl<'w> Book<'w> {
         if open.is_empty() {
             return Ok(Given::default());
         }
-        let claims: Vec<Claim> = open.iter().map(|at| asked[*at].claim.clone()).collect();
+        let claims: Vec<Claim> = open.iter().map(|at| asked[*at].claim_on(view)).collect();
         let mut selectors = std::mem::take(&mut self.selectors);
         let (nothing, slices) = (Held::default(), self.slices(node, view.name()));
         let held = self.in_use(node, &nothing);
@@ -260,7 +264,8 @@ impl<'w> Book<'w> {
         let pods = snapshot.class(class).clone();
         let of_class = |claim: &PodDeviceClaim| self.asked_by(claim, &pods);
         let asked: Result<Vec<Asked>, Refusal> = if self.objects.is_served() {
-            pods.device_claims.iter().map(of_class).collect()
+            let extended = extended_claim(&pods, self.objects).map(Ok);
+            pods.device_claims.iter().map(of_class).chain(extended).collect()
         } else {
             let name = pods.device_claims.first().map(|claim| claim.name.clone()).unwrap_or_default();
             let what = format!("resource claim {name}: the server has no resource.k8s.io/v1");
@@ -304,7 +309,7 @@ impl<'w> Book<'w> {
             return Err(not_ready(format!("class {class} does not exist")));
         }
         let claim = Claim { name: claim.name.clone(), spec: (**spec).clone() };
-        Ok(Asked { claim, named, object: object.clone() })
+        Ok(Asked { claim, named, object: object.clone(), is_extended: false })
     }
 
     /// The words for a miss.
@@ -336,11 +341,48 @@ impl<'w> Book<'w> {
                 let (classes, taint_rules) = (self.objects.classes(), self.objects.taint_rules());
                 let held = self.in_use(node, &nothing);
                 let offer = Offer { slices: &slices, classes, taint_rules, held };
-                let claims: Vec<&Claim> = asked.iter().map(|one| &one.claim).collect();
+                let claims: Vec<Claim> = asked.iter().map(|one| one.claim_on(view)).collect();
                 diagnosis::of_miss(&named, offer, &claims)
             }
         }
     }
+}
+
+impl Asked {
+    /// The claim as it is on a node: extended resources that the node has itself need no devices.
+    fn claim_on(&self, view: &NodeView<'_>) -> Claim {
+        let mut claim = self.claim.clone();
+        if self.is_extended {
+            let is_absent = |request: &Request| view.allocatable().extended(&request.name) == 0;
+            claim.spec.devices.requests.retain(is_absent);
+        }
+        claim
+    }
+}
+
+/// The claim that kube-scheduler makes for extended resources that devices may serve; its requests have the names of the
+/// resources.
+///
+/// kube-scheduler makes a request for each container. Their sum is what the pod requests, init containers included.
+///
+/// Source: dynamicresources/extendeddynamicresources.go, createRequestsAndMappings.
+fn extended_claim(pods: &PodClass, objects: &Devices) -> Option<Asked> {
+    let asked = pods.requests.extended_iter().filter(|(_, amount)| 0 < *amount);
+    let request = |(name, amount): (&Arc<str>, i64)| {
+        let exactly = DeviceRequest {
+            device_class_name: objects.class_serving(name)?.clone(),
+            count: amount.unsigned_abs(),
+            ..DeviceRequest::default()
+        };
+        Some(Request { name: name.clone(), exactly: Some(exactly), first_available: Vec::new() })
+    };
+    let requests: Vec<Request> = asked.filter_map(request).collect();
+    if requests.is_empty() {
+        return None;
+    }
+    let spec = ClaimSpec { devices: ClaimDevices { requests, constraints: Vec::new() } };
+    let claim = Claim { name: EXTENDED_CLAIM.into(), spec };
+    Some(Asked { claim, named: None, object: EXTENDED_CLAIM.into(), is_extended: true })
 }
 
 /// A claim with what it was given on a node.
@@ -356,7 +398,7 @@ fn state(allocation: &ClaimAllocation, node: NodeIx) -> ClaimState {
 /// The first DeviceClass of a claim that does not exist.
 ///
 /// Source: dynamicresources.go, PreFilter, which leaves alternatives to the allocator; that fails for them on every node.
-fn missing_class<'s>(spec: &'s super::ClaimSpec, objects: &Devices) -> Option<&'s Arc<str>> {
+fn missing_class<'s>(spec: &'s ClaimSpec, objects: &Devices) -> Option<&'s Arc<str>> {
     let requests = spec.devices.requests.iter();
     let mut classes = requests
         .flat_map(|request| request.exactly.iter().chain(&request.first_available))
