@@ -256,6 +256,41 @@ fn nodes_take_no_more_volumes_than_their_driver_attaches() {
     check(world, &[("g-a", 3)]);
 }
 
+/// So many pods that mount a volume of their own each.
+fn with_databases(world: WorldBuilder, count: usize) -> WorldBuilder {
+    (0..count).fold(world.storage_class(storage_class("wait", &["a"])), |world, index| {
+        let name = format!("data-{index}");
+        world.claim(claim(&name, "wait")).pod(pod(&format!("db-{index}")).cpu("100m").claim(&name))
+    })
+}
+
+fn attaches(node: &str, count: u32) -> Delta {
+    Delta::CsiNodeApplied(node.into(), AttachLimits::from_iter([("disk".into(), count)]))
+}
+
+#[test]
+fn new_nodes_attach_as_many_volumes_as_the_node_of_their_group_that_attaches_least() {
+    let full = |name: &str| node(name).of("general", "g-a").zone("a").cpu("1").taint("full", "");
+    let world = zonal().node(full("n1")).node(full("n2")).group("general", "g-a", "a", 2);
+    let world = world.delta(attaches("n1", 5)).delta(attaches("n2", 2));
+    check(with_databases(world, 5), &[("g-a", 3)]);
+}
+
+#[test]
+fn a_young_node_attaches_as_many_volumes_as_its_group_until_its_driver_has_said_how_many() {
+    let with_young = |age: i64, own: Option<u32>| {
+        let full = node("n1").of("general", "g-a").zone("a").cpu("1").taint("full", "");
+        let young = node("n2").of("general", "g-a").zone("a").age(age);
+        let world = zonal().node(full).node(young).group("general", "g-a", "a", 2).delta(attaches("n1", 2));
+        let world = own.into_iter().fold(world, |world, own| world.delta(attaches("n2", own)));
+        with_databases(world, 3)
+    };
+    check(with_young(10, None), &[("g-a", 1)]);
+    // Later it has no limit.
+    check(with_young(3_600, None), &[]);
+    check(with_young(10, Some(3)), &[]);
+}
+
 #[test]
 fn replicas_to_come_count_a_volume_each() {
     let live = node("n1").of("general", "g-a").zone("a").cpu("1").taint("full", "");

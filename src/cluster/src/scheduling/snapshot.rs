@@ -86,6 +86,8 @@ pub struct NodeView<'w> {
     open: bool,
     /// True if drivers of volumes may still have to put their labels on it.
     awaits_drivers: bool,
+    /// Number of volumes that it will attach, while its drivers may not have reported it.
+    coming_limits: Option<Arc<AttachLimits>>,
 }
 
 #[derive(Clone, Debug)]
@@ -177,6 +179,7 @@ impl<'w> Snapshot<'w> {
                 presence: Presence::Present,
                 open: !digest.tainted && !digest.unschedulable,
                 awaits_drivers: false,
+                coming_limits: None,
             });
         }
         Self {
@@ -398,6 +401,7 @@ impl<'w> Snapshot<'w> {
             presence: Presence::Present,
             open: template.node.taints.is_empty() && !template.node.unschedulable,
             awaits_drivers: true,
+            coming_limits: None,
         });
         self.rooms.push(Amounts::default());
         self.measure(ix);
@@ -424,8 +428,10 @@ impl<'w> Snapshot<'w> {
     /// Looks at a new node as having the labels that drivers of volumes will put on it.
     ///
     /// For building the snapshot only: it is not taken back by a rollback.
-    pub fn expect_drivers(&mut self, node: NodeIx) {
-        self.nodes[node.0 as usize].awaits_drivers = true;
+    pub fn expect_drivers(&mut self, node: NodeIx, limits: Option<Arc<AttachLimits>>) {
+        let node = &mut self.nodes[node.0 as usize];
+        node.awaits_drivers = true;
+        node.coming_limits = limits;
     }
 
     /// The point to which a later [`Snapshot::rollback`] returns.
@@ -641,7 +647,10 @@ impl<'w> NodeView<'w> {
     #[must_use]
     pub fn attach_limits<'a>(&'a self, world: &'a World) -> Option<&'a AttachLimits> {
         match &self.source {
-            Source::Real(..) => world.storage().attach_limits.get(&**self.name).map(|limits| &**limits),
+            Source::Real(..) => {
+                let known = || world.storage().attach_limits.get(&**self.name);
+                self.coming_limits.as_ref().or_else(known).map(|limits| &**limits)
+            }
             Source::Template(template) => template.attach_limits.as_deref(),
         }
     }

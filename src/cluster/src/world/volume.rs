@@ -143,6 +143,25 @@ impl AttachLimits {
         self.0.iter().map(|(driver, limit)| (driver, *limit))
     }
 
+    /// The lower limit of each driver of either.
+    #[must_use]
+    pub fn least(&self, other: &Self) -> Self {
+        let own = self.iter().map(|(driver, limit)| {
+            (driver.clone(), other.of(driver).map_or(limit, |others| limit.min(others)))
+        });
+        own.chain(other.missing_in(self)).collect()
+    }
+
+    /// These limits, and for drivers without one that of `other`.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        self.0.iter().cloned().chain(other.missing_in(self)).collect()
+    }
+
+    fn missing_in(&self, other: &Self) -> impl Iterator<Item = (Arc<str>, u32)> {
+        self.0.iter().filter(|(driver, _)| other.of(driver).is_none()).cloned()
+    }
+
     /// True if no driver has a limit.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -21,16 +21,21 @@ use crate::resources::Resources;
 use crate::scheduling::devices::Slice;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
+use crate::world::digest::NodeDigest;
 use crate::world::node::GROUP_LABEL;
 use crate::world::pod::PodClass;
 use crate::world::quota_use::QuotaUse;
 use crate::world::view::View;
-use crate::world::{PodId, World};
+use crate::world::volume::AttachLimits;
+use crate::world::{NodeId, PodId, World};
 
 /// Time that drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
 const DRIVERS_START: Seconds = Seconds::minutes(3);
 /// Pods whose grace is over within this time have ended when a new node could be there.
 const ENDS_SOON: Seconds = Seconds(5);
+
+/// Number of volumes that nodes of a group attach, by pool and group.
+type LimitsByGroup<'c> = BTreeMap<(&'c Arc<str>, &'c Arc<str>), Option<Arc<AttachLimits>>>;
 
 /// The part of the work that is being done: what is set aside when it panics (design rule 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -434,17 +439,42 @@ impl<'w> Context<'w> {
     }
 
     /// Nodes that registered a moment ago will get the labels of volume drivers: without this a pod whose volume asks for
-    /// such a label would be bought for twice.
+    /// such a label would be bought for twice. Until their drivers have said how many volumes they attach, they attach as many as
+    /// others of their group.
     fn expect_drivers(&mut self) {
         if self.world.storage().volumes.is_empty() && self.world.storage().classes.is_empty() {
             return;
         }
-        for (id, _, digest) in self.world.digests() {
-            if self.now < digest.created_at.plus(DRIVERS_START)
-                && let Some(ix) = self.snapshot.index_of(id)
-            {
-                self.snapshot.expect_drivers(ix);
+        let is_young = |digest: &NodeDigest| self.now < digest.created_at.plus(DRIVERS_START);
+        let young = self.world.digests().filter(|(_, _, digest)| is_young(digest)).map(|(id, _, _)| id);
+        let mut of_groups = LimitsByGroup::new();
+        let mut expected = Vec::new();
+        for id in young {
+            if let Some(ix) = self.snapshot.index_of(id) {
+                expected.push((ix, self.coming_limits(id, &mut of_groups)));
             }
+        }
+        for (ix, limits) in expected {
+            self.snapshot.expect_drivers(ix, limits);
+        }
+    }
+
+    /// Number of volumes that a young node will attach, where its group knows more than the node has reported. `of_groups` are
+    /// the limits of groups that were looked at before.
+    fn coming_limits<'c>(
+        &'c self,
+        id: NodeId,
+        of_groups: &mut LimitsByGroup<'c>,
+    ) -> Option<Arc<AttachLimits>> {
+        let member = self.cluster.member(id)?;
+        let state = self.cluster.pools.get(member.pool)?;
+        let of_group = of_groups.entry((member.pool, member.group));
+        let of_group = of_group.or_insert_with(|| template::attach_limits(state, member.group, self.world));
+        let own = self.world.storage().attach_limits.get(&self.world.node(id).name);
+        match (own, &of_group) {
+            (Some(own), Some(of_group)) if own != of_group => Some(Arc::new(own.or(of_group))),
+            (Some(_), _) => None,
+            (None, of_group) => (*of_group).clone(),
         }
     }
 
@@ -456,7 +486,7 @@ impl<'w> Context<'w> {
         let cutoff = self.config.cluster.expendable_pods_priority_cutoff;
         let mut expendable = Vec::new();
         // Unusual are priorities below zero only.
-        let nodes: Vec<crate::world::NodeId> = match cutoff {
+        let nodes: Vec<NodeId> = match cutoff {
             ..=0 => self.world.unusual_nodes().collect(),
             1.. => self.world.nodes().map(|(id, _, _)| id).collect(),
         };

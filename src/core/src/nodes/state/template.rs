@@ -188,13 +188,18 @@ fn learned_template(memory: Option<&PoolHistory>, group: &str) -> Option<NodeTem
     Some(NodeTemplate { capacity: amounts.clone(), allocatable: amounts, ..NodeTemplate::default() })
 }
 
-/// Number of volumes that a new node of the group can attach: as many as the first of its nodes, by name, that reports
-/// it.
+/// Number of volumes that a new node of the group can attach: by driver, the least that one of its nodes reports.
 #[must_use]
 pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) -> Option<Arc<AttachLimits>> {
     let known = &world.storage().attach_limits;
     let group = state.groups.get(group_id).filter(|_| !known.is_empty())?;
-    group.nodes.iter().find_map(|node| known.get(&world.node(*node).name).cloned())
+    let mut reported = group.nodes.iter().filter_map(|node| known.get(&world.node(*node).name));
+    let first = reported.next()?.clone();
+    // Nodes of one shape share one set of limits.
+    let less = |least: Arc<AttachLimits>, other: &Arc<AttachLimits>| {
+        if Arc::ptr_eq(&least, other) || least == *other { least } else { Arc::new(least.least(other)) }
+    };
+    Some(reported.fold(first, less))
 }
 
 /// The node with the pods of DaemonSets that run there and fit it, as large as they run, placed by their priority and then
