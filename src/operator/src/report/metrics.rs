@@ -18,7 +18,7 @@ use prometheus_client::registry::{Metric, Registry, Unit};
 
 use headroom_core::history::{DecisionAction, DecisionOutcome, History};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::{BufferVerdict, Plan};
+use headroom_core::plan::{BufferVerdict, Plan, PoolReason};
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 
@@ -106,6 +106,7 @@ pub struct Metrics {
     unremovable: Family<ReasonLabel, Gauge>,
     unschedulable_pods: Gauge,
     unplaced_pods: Gauge,
+    refused_pods: Family<ReasonLabel, Gauge>,
     standby_pods: Family<StandbyLabel, Gauge>,
     scaled_up: Family<ReasonLabel, Counter>,
     scaled_down: Family<ReasonLabel, Counter>,
@@ -147,6 +148,7 @@ impl Default for Metrics {
             unremovable: Family::default(),
             unschedulable_pods: Gauge::default(),
             unplaced_pods: Gauge::default(),
+            refused_pods: Family::default(),
             standby_pods: Family::default(),
             scaled_up: Family::default(),
             scaled_down: Family::default(),
@@ -216,6 +218,8 @@ impl Metrics {
         self.gauge("unschedulable_pods_count", help, self.unschedulable_pods.clone());
         let help = "Pods that no node and no pool can take";
         self.gauge("unplaced_pods_count", help, self.unplaced_pods.clone());
+        let help = "Pods without a place that a pool does not take, by reason";
+        self.gauge("refused_pods_count", help, self.refused_pods.clone());
         let help =
             "Pods for which CapacityBuffers keep room: ready, starting (on nodes on their way), unplaced.";
         self.gauge("standby_pods_count", help, self.standby_pods.clone());
@@ -256,6 +260,7 @@ impl Metrics {
         let wanted = pods.iter().filter(|verdict| verdict.skipped.is_none());
         self.unschedulable_pods.set(wanted.map(|verdict| i64::from(verdict.pods_count)).sum());
         self.unplaced_pods.set(pods.iter().map(|verdict| i64::from(verdict.unplaced_count)).sum());
+        self.refused(plan);
         self.standby(plan);
         let news = self.tracker.lock().unwrap_or_else(PoisonError::into_inner).update(&plan.next_history);
         news.iter().for_each(|news| self.count(news, now));
@@ -279,6 +284,17 @@ impl Metrics {
         ];
         for (state, pods) in states {
             self.standby_pods.get_or_create(&StandbyLabel { state }).set(pods);
+        }
+    }
+
+    /// Pods without a place, by the pools that do not take them.
+    fn refused(&self, plan: &Plan) {
+        self.refused_pods.clear();
+        for verdict in plan.reasons.pods.iter().filter(|verdict| 0 < verdict.unplaced_count) {
+            for PoolReason { pool, reason, .. } in &verdict.pools {
+                let label = ReasonLabel { pool: pool.to_string(), reason: reason.as_str().to_owned() };
+                self.refused_pods.get_or_create(&label).inc_by(verdict.unplaced_count.into());
+            }
         }
     }
 
