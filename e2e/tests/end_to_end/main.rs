@@ -45,6 +45,8 @@ mod crash_points;
 #[cfg(test)]
 mod crash_points_of_a_request;
 #[cfg(test)]
+mod device_mixes;
+#[cfg(test)]
 mod devices;
 #[cfg(test)]
 mod drain_of_a_pod_that_never_dies;
