@@ -41,6 +41,7 @@ mod preferred_pool;
 mod properties;
 mod protection;
 mod purchases;
+mod ranks;
 mod refusals;
 mod removal;
 mod removal_choice;

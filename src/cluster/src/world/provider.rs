@@ -83,6 +83,13 @@ pub struct GroupState {
     /// They are within `target`; 0 where the cloud does not report them.
     #[serde(skip_serializing_if = "is_zero")]
     pub replacements: u32,
+    /// Rank among the groups of a pool whose groups are of several shapes: groups of one rank are alike but for their zone,
+    /// and of ranks that do as well the lowest is bought. `None` where all groups of the pool are alike.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
+    /// True if the cloud does not have the group yet: its first increase makes it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub possible: bool,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.

@@ -104,6 +104,7 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
     view.groups = state
         .groups
         .iter()
+        .filter(|(_, group)| 0 < group.target || !group.state.is_some_and(|state| state.possible))
         .map(|(id, group)| GroupView {
             retired: group.state.is_some_and(|state| state.retired),
             id: id.clone(),

@@ -22,6 +22,7 @@ use crate::nodes::scale_up::limits;
 use crate::nodes::scale_up::new_domains;
 use crate::nodes::scale_up::similar_pools;
 use crate::nodes::scale_up::spare;
+use crate::nodes::state::cluster_state::PoolState;
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -44,7 +45,7 @@ pub fn enforce_min(ctx: &mut Context<'_>, mode: Mode) {
         }
         let capacity = new_capacity(ctx, &pool.name);
         let room = room(ctx, &pool.name, &capacity);
-        let (ids, mut sizes) = open_groups(ctx, &pool.name);
+        let (ids, mut sizes) = of_lowest_rank(ctx, &pool.name);
         let mut left = missing.min(room);
         while left != 0 {
             let Some(group) = balance::next_group(&sizes) else { break };
@@ -196,9 +197,11 @@ fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
     !group.pods.is_empty() && !waits && !ctx.snapshot.shares.is_cut(group.class)
 }
 
-/// Option of one pool.
+/// Option of one pool, or of one of its shapes.
 pub(in crate::nodes) struct PoolOption {
     pub(in crate::nodes) pool: Arc<str>,
+    /// Rank of its groups, where those of the pool are of several shapes.
+    pub(in crate::nodes) rank: Option<u32>,
     pub(in crate::nodes) groups: Vec<Growable>,
     /// Indexes of the demand's groups, in the order of the packing's.
     pub(in crate::nodes) wanted: Vec<usize>,
@@ -223,29 +226,45 @@ fn options(ctx: &mut Context<'_>, mode: Mode) -> Vec<PoolOption> {
             continue;
         }
         ctx.working_on(Part::Pool(name.clone()));
-        options.extend(option(ctx, &name));
+        options.extend(options_of(ctx, &name));
     }
     ctx.working_on(Part::Whole);
     options
 }
 
-/// The option of one pool; `None` when it cannot grow or helps no pod.
-fn option(ctx: &mut Context<'_>, name: &Arc<str>) -> Option<PoolOption> {
-    let state = ctx.cluster.pools.get(name)?;
+/// The options of one pool: one, or one of each shape where its groups have ranks. None when it cannot grow or helps no
+/// pod.
+fn options_of(ctx: &mut Context<'_>, name: &Arc<str>) -> Vec<PoolOption> {
+    let Some(state) = ctx.cluster.pools.get(name) else { return Vec::new() };
     if limits::pool_barrier(state, ctx.next.pools.get(name)).is_some() {
-        return None;
+        return Vec::new();
     }
-    if state.pool.scales_whole() {
+    let whole = state.pool.scales_whole();
+    let groups: Vec<Growable> = growables(ctx, name);
+    if whole {
         // One group at a time: it is filled before another one is begun.
-        let groups: Vec<Growable> = growables(ctx, name);
-        return groups.into_iter().find_map(|group| option_of(ctx, name, vec![group]));
+        let first = groups.into_iter().find_map(|group| option_of(ctx, name, None, vec![group]));
+        return first.into_iter().collect();
     }
-    let groups = growables(ctx, name);
-    option_of(ctx, name, groups)
+    let mut by_rank: BTreeMap<Option<u32>, Vec<Growable>> = BTreeMap::new();
+    for group in groups {
+        let rank = ctx.cluster.pools.get(name).and_then(|state| rank_of(state, &group.id));
+        by_rank.entry(rank).or_default().push(group);
+    }
+    by_rank.into_iter().filter_map(|(rank, groups)| option_of(ctx, name, rank, groups)).collect()
+}
+
+fn rank_of(state: &PoolState<'_>, group: &Arc<str>) -> Option<u32> {
+    state.groups.get(group)?.state?.rank
 }
 
 /// Returns the option of these groups of one pool; `None` when they can get no node or would take no pod.
-fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> Option<PoolOption> {
+fn option_of(
+    ctx: &mut Context<'_>,
+    name: &Arc<str>,
+    rank: Option<u32>,
+    groups: Vec<Growable>,
+) -> Option<PoolOption> {
     let pool = ctx.cluster.pools.get(name)?.pool;
     let capacity = groups.first()?.template.node.capacity.clone();
     let room = room(ctx, name, &capacity);
@@ -271,7 +290,8 @@ fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> O
     // Source: estimator, ZeroOrMax → max: the expander compares with what will be bought.
     let whole = groups[0].size.max.saturating_sub(groups[0].size.current);
     let offer = Offer {
-        name: name.clone(),
+        // In the order of ranks: the name breaks the last tie.
+        name: rank.map_or_else(|| name.clone(), |rank| format!("{name}/{rank:05}").into()),
         nodes: if pool.scales_whole() && packed != 0 { whole } else { packed },
         pods: u32::try_from(packing.pods()).unwrap_or(u32::MAX),
         node: capacity,
@@ -282,6 +302,7 @@ fn option_of(ctx: &mut Context<'_>, name: &Arc<str>, groups: Vec<Growable>) -> O
     };
     (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {
         pool: name.clone(),
+        rank,
         groups,
         wanted: indexes,
         packing,
@@ -312,6 +333,17 @@ fn open_groups(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>)
     .unzip()
 }
 
+/// The open groups with which a pool's minimum is met: all, or those of the lowest rank with room.
+fn of_lowest_rank(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>) {
+    let (ids, sizes) = open_groups(ctx, pool);
+    let Some(state) = ctx.cluster.pools.get(pool) else { return (ids, sizes) };
+    let groups: Vec<(Arc<str>, Size)> = ids.into_iter().zip(sizes).collect();
+    let open = groups.iter().filter(|(_, size)| size.current < size.max);
+    let lowest = open.map(|(id, _)| rank_of(state, id)).min();
+    groups.into_iter().filter(|(id, _)| lowest.is_none_or(|lowest| rank_of(state, id) == lowest)).unzip()
+}
+
+/// Groups of the pool that may grow in this plan, in the order of their ranks.
 pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec<Growable> {
     let (ids, sizes) = open_groups(ctx, pool);
     let mut groups = Vec::new();
@@ -322,6 +354,9 @@ pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec
         {
             groups.push(Growable { id, template, size });
         }
+    }
+    if let Some(state) = ctx.cluster.pools.get(pool) {
+        groups.sort_by_key(|group| rank_of(state, &group.id));
     }
     groups
 }

@@ -15,7 +15,8 @@ use crate::world::node::{GROUP_LABEL, POOL_LABEL};
 ///
 /// A pool is like it if its nodes are ([`Similarity`], with the labels of pools themselves apart) and if a new one takes each
 /// class of pods that `best` takes, whether or not the pool has room for all. Nodes are given one by one to the smallest pool
-/// with room. Pools whose groups grow as a whole are never balanced.
+/// with room. Pools whose groups grow as a whole, or are of
+/// several shapes, are never balanced.
 ///
 /// Source: nodegroupset/balancing_node_group_set_processor.go, FindSimilarNodeGroups and BalanceScaleUpBetweenGroups.
 /// Differs from upstream: whole pools are compared and balanced and not groups, since those of one pool always are.
@@ -48,6 +49,8 @@ fn alike(ctx: &mut Context<'_>, best: &PoolOption, other: &PoolOption) -> bool {
     let shapes = best.groups.first().zip(other.groups.first());
     !whole(best)
         && !whole(other)
+        && best.rank.is_none()
+        && other.rank.is_none()
         && shapes.is_some_and(|(a, b)| rule.similar(shape(&a.template), shape(&b.template)))
         && hosts(ctx, best, other)
 }

@@ -171,8 +171,10 @@ fn question(ctx: &Context<'_>, options: &[PoolOption], left: &[usize]) -> Questi
     Question::new(options.collect(), pods)
 }
 
-/// The id of a pool's group if it has one group and no other option would have the name; else the pool's name.
+/// The id of a pool's group if it has one group and no other option would have the name; else the offer's name, which is
+/// the pool's unless the pool has several shapes.
 fn names(ctx: &Context<'_>, options: &[PoolOption], left: &[usize]) -> Vec<Arc<str>> {
+    let offers = left.iter().map(|index| options[*index].offer.name.clone());
     let pools = left.iter().map(|index| options[*index].pool.clone());
     let group_of = |pool: &Arc<str>| {
         let groups = &ctx.cluster.pools.get(pool)?.groups;
@@ -180,7 +182,7 @@ fn names(ctx: &Context<'_>, options: &[PoolOption], left: &[usize]) -> Vec<Arc<s
     };
     let names: Vec<Arc<str>> = pools.clone().map(|pool| group_of(&pool).unwrap_or(pool)).collect();
     let distinct: BTreeSet<&Arc<str>> = names.iter().collect();
-    if distinct.len() == names.len() { names } else { pools.collect() }
+    if distinct.len() == names.len() { names } else { offers.collect() }
 }
 
 fn node_of(option: &PoolOption) -> NodeTemplate {
