@@ -217,9 +217,16 @@ impl Aws {
         Ok(self.log().await?.into_iter().filter(|call| call.call.ends_with(&wanted)).collect())
     }
 
+    /// All groups, by name.
+    pub async fn groups(&self) -> Result<Vec<Group>> {
+        let mut all: Vec<Group> = self.read("/_sim/groups").await?;
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
     /// A group by name; errors when there is none.
     pub async fn group_now(&self, name: &str) -> Result<Group> {
-        let all: Vec<Group> = self.read("/_sim/groups").await?;
+        let all = self.groups().await?;
         all.into_iter().find(|group| group.name == name).with_context(|| format!("there is no group {name}"))
     }
 

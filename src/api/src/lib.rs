@@ -2,6 +2,7 @@
 
 #![allow(unreachable_pub, reason = "KubeSchema derives from a hidden copy of each struct, which is pub too")]
 
+pub mod aws_managed;
 pub mod capacity_buffer;
 pub mod capacity_quota;
 pub mod cluster_api;
@@ -19,6 +20,9 @@ pub mod stored;
 pub mod template_devices;
 pub mod validate;
 
+pub use aws_managed::{
+    AwsLaunchTemplate, AwsManaged, AwsOperator, AwsRequirement, AwsRequirementKey, AwsSubnets,
+};
 pub use cluster_api::{
     ClusterApiGroup, ClusterApiKind, ClusterApiManagement, ClusterApiProvider, ClusterApiSelector,
 };

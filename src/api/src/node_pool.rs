@@ -6,6 +6,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use super::aws_managed::AwsManaged;
 use super::cluster_api::ClusterApiProvider;
 use super::common::{Duration, MAX_NODES, NAME_PATTERN, NodeBudget, Quantity, Resources, Window};
 use super::external_grpc::ExternalGrpcProvider;
@@ -80,6 +81,9 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     .message("groupScaling: ZeroOrMax can not be combined with rotation, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.repair) || size(self.repair) == 0")
     .message("groupScaling: ZeroOrMax can not be combined with repair, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
+#[x_kube(validation = Rule::new("!has(self.provider.aws) || !has(self.provider.aws.managed) || (!has(self.price) && !has(self.limits) \
+    && !(has(self.template) && has(self.template.capacity)) && !(has(self.groupScaling) && self.groupScaling == 'ZeroOrMax'))")
+    .message("provider.aws.managed chooses among machines of several sizes: remove price, limits, template.capacity and groupScaling: ZeroOrMax, which suppose that all nodes are alike").field_path(".provider"))]
 pub struct NodePoolSpec {
     /// Mode in which the operator handles this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
     /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
@@ -272,11 +276,16 @@ pub struct KwokSimulation {
     pub failures: Vec<KwokFailure>,
 }
 
-/// Provider AWS: Auto Scaling groups, by name, by tags, or both. Credentials come by the SDK's usual chain.
+/// Provider AWS: Auto Scaling groups, by name, by tags, or both, or made by the operator. Credentials come by the SDK's usual
+/// chain.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.nodeGroups) || has(self.tagSelector)")
-    .message("provider.aws must name groups in nodeGroups, or find them by tagSelector: add one of the two"))]
+#[x_kube(validation = Rule::new("has(self.nodeGroups) || has(self.tagSelector) || has(self.managed)")
+    .message("provider.aws must name groups in nodeGroups, or find them by tagSelector, or have them made by managed: add one of the three"))]
+#[x_kube(validation = Rule::new("!has(self.managed) || !(has(self.nodeGroups) || has(self.tagSelector) || has(self.anyCluster) || has(self.mixedTypes))")
+    .message("provider.aws.managed excludes nodeGroups, tagSelector, anyCluster and mixedTypes: remove them, or make another pool of them").field_path(".managed"))]
+#[x_kube(validation = Rule::new("!has(self.managed) || has(self.clusterName)")
+    .message("provider.aws.managed needs clusterName, by whose tag the groups of this cluster are known: set clusterName").field_path(".managed"))]
 #[x_kube(validation = Rule::new("!has(self.tagSelector) || has(self.clusterName) || (has(self.anyCluster) && self.anyCluster)")
     .message("provider.aws.tagSelector needs clusterName, so that it does not take the groups of other clusters: set clusterName, or anyCluster: true").field_path(".tagSelector"))]
 #[x_kube(validation = Rule::new("!(has(self.anyCluster) && self.anyCluster && has(self.clusterName))")
@@ -289,7 +298,8 @@ pub struct AwsProvider {
     pub region: Option<String>,
 
     /// Name of the cluster. With it `tagSelector` finds only groups that also have the tag
-    /// `k8s.io/cluster-autoscaler/<clusterName>`. Default: none; required with `tagSelector` unless `anyCluster` is set.
+    /// `k8s.io/cluster-autoscaler/<clusterName>`. Default: none; required with `managed`, and with `tagSelector` unless
+    /// `anyCluster` is set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 100), regex(pattern = AWS_CLUSTER_PATTERN))]
     pub cluster_name: Option<String>,
@@ -311,6 +321,12 @@ pub struct AwsProvider {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "aws_tags")]
     pub tag_selector: BTreeMap<String, String>,
+
+    /// Groups that the operator makes when they are needed, of machines that meet conditions. They are known by their tags
+    /// `k8s.io/cluster-autoscaler/<clusterName>=owned` and `headroom.dev/managed=<name of the pool>`. It needs `clusterName`
+    /// and excludes `nodeGroups` and `tagSelector`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub managed: Option<AwsManaged>,
 
     /// Assumed shape of a new node of a group that launches several types of machine. `Smallest`: the least of each
     /// resource over all its types, so that pods fit whatever comes. `First`: the first type it names, as Cluster

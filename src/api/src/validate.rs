@@ -1,6 +1,7 @@
 //! Turns stored objects into checked settings with every default filled in, or returns which fields are invalid and how
 //! to mend them; an object may have been stored before a rule existed, so nothing of the schema is taken for granted.
 
+mod aws_managed;
 mod cluster_api;
 mod devices;
 mod external_grpc;
@@ -20,6 +21,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::common::{self, BudgetReason, NodeBudget, Resources};
 
+pub use aws_managed::{ValidatedManaged, ValidatedRequirement, ValidatedSubnets};
 pub use cluster_api::{ValidatedClusterApi, ValidatedMachineGroup};
 pub use devices::{ValidatedAttribute, ValidatedDevices};
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use headroom_core::time::UnixTime;
 
 use super::group::{Activity, Group, Requirements, TemplateRef};
+use headroom_provider::aws::Subnets;
 
 /// Names in one call that describes groups by name; AWS takes no more.
 pub const NAMES_PER_CALL: usize = 100;
@@ -37,6 +38,27 @@ pub trait Calls: Send + Sync {
 
     /// Terminates one instance of a group; with `decrement` the desired capacity goes with it.
     fn terminate<'a>(&'a self, instance: &'a str, decrement: bool) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// Makes a group without instances. Refused with code `AlreadyExists` if there is one of its name.
+    fn create_group<'a>(&'a self, group: &'a NewGroup) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// Sets a group's MaxSize.
+    fn raise_max<'a>(&'a self, group: &'a str, max: u32) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// Deletes a group. Refused if it has instances.
+    fn delete_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, Result<(), CallError>>;
+
+    /// The instance types whose names match one of these patterns, in which `*` stands for any text; all types for none.
+    fn matching_types<'a>(
+        &'a self,
+        patterns: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>>;
+
+    /// The zones in which these types are offered: type and zone.
+    fn offers<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>>;
+
+    /// Subnets by id or by tags; those that do not exist are left out.
+    fn subnets<'a>(&'a self, which: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>>;
 
     /// Reads a launch configuration.
     fn launch_configuration<'a>(
@@ -82,6 +104,37 @@ pub struct Message {
     pub receipt: String,
     /// Text of the message.
     pub body: String,
+}
+
+/// A group to be made: one type, one market, one subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewGroup {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Launch template.
+    pub template: TemplateRef,
+    /// Type, in place of the template's.
+    pub instance_type: Arc<str>,
+    /// True for spot instances, false for those on demand.
+    pub spot: bool,
+    /// Id of its subnet.
+    pub subnet: Arc<str>,
+    /// MaxSize; MinSize is 0.
+    pub max: u32,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// A type, and a zone in which it is offered.
+pub type Offer = (Arc<str>, Arc<str>);
+
+/// A subnet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Subnet {
+    /// Its id.
+    pub id: Arc<str>,
+    /// Its zone.
+    pub zone: Arc<str>,
 }
 
 /// A request for instances at once.
@@ -149,6 +202,14 @@ pub struct InstanceType {
     pub interfaces: u32,
     /// IPv4 addresses of each.
     pub addresses: u32,
+    /// True if it is no virtual machine.
+    pub bare_metal: bool,
+    /// True if it has GPUs or other accelerators, of whatever maker.
+    pub accelerated: bool,
+    /// True if AWS takes it for a previous generation.
+    pub previous_generation: bool,
+    /// True if it is sold as spot.
+    pub spot: bool,
 }
 
 /// An EKS managed node group.

@@ -100,19 +100,29 @@ impl Cloud {
             selected.insert(tags.clone(), names);
             found.extend(groups.into_iter().map(|group| (group.name.clone(), group)));
         }
-        let rest: Vec<Arc<str>> =
-            wanted.names.iter().filter(|name| !found.contains_key(*name)).cloned().collect();
+        // Groups that were made a moment ago may not be found by their tags yet.
+        let lately = self.snapshot().lately_made(clock);
+        let names = wanted.names.iter().chain(lately.keys());
+        let rest: Vec<Arc<str>> = names.filter(|name| !found.contains_key(*name)).cloned().collect();
         for names in rest.chunks(NAMES_PER_CALL) {
             let groups = self.calls.groups_named(names).await?;
             found.extend(groups.into_iter().map(|group| (group.name.clone(), group)));
         }
         let mut snapshot = self.snapshot();
-        snapshot.groups.retain(|name, _| found.contains_key(name));
+        // A group that was written on meanwhile may be newer than this read.
+        let written: BTreeSet<Arc<str>> = snapshot
+            .writes
+            .iter()
+            .filter(|(name, count)| before.get(*name).copied().unwrap_or(0) != **count)
+            .map(|(name, _)| name.clone())
+            .collect();
+        snapshot.groups.retain(|name, _| found.contains_key(name) || written.contains(name));
         for (name, group) in found {
             let writes = before.get(&name).copied().unwrap_or(0);
             snapshot.store(group, writes, at, clock);
         }
         snapshot.selected = selected;
+        snapshot.select_made(clock);
         snapshot.whole = Some((wanted.clone(), at, clock));
         snapshot.forget(wanted);
         Ok(())

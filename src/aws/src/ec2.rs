@@ -21,10 +21,11 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::calls::{CallError, InstanceType, NodeGroup, TemplateData, Trouble, outcome};
+use super::calls::{CallError, InstanceType, NodeGroup, Offer, Subnet, TemplateData, Trouble, outcome};
 use super::group::{Requirements, TemplateRef};
 use super::xml::{self, Element};
 use headroom_observe::host::Host;
+use headroom_provider::aws::Subnets;
 use headroom_provider::gate::Gate;
 
 /// Longest one attempt may take, its body included.
@@ -41,6 +42,8 @@ const PAUSE: Duration = Duration::from_millis(300);
 pub(super) const DELETE_MESSAGE: &str = "sqs:DeleteMessage";
 /// The version of EC2's interface.
 const EC2_VERSION: &str = "2016-11-15";
+/// Most pages of one answer: all types of a region are some ten.
+const PAGES_MAX: usize = 40;
 /// Names in one call for instance types.
 const TYPES_PER_CALL: usize = 100;
 
@@ -155,6 +158,88 @@ impl Reader {
         // Whatever the filter let through, only what was asked for is taken.
         types.retain(|found| names.contains(&found.name));
         Ok(types)
+    }
+
+    /// The instance types whose names match one of these patterns; all types for none.
+    ///
+    /// # Errors
+    /// [`CallError`] when EC2 did not answer, or not with that.
+    pub async fn matching_types(&self, patterns: &[Arc<str>]) -> Result<Vec<InstanceType>, CallError> {
+        let mut form = vec![("MaxResults".to_owned(), "100".to_owned())];
+        if !patterns.is_empty() {
+            form.extend(filter(1, "instance-type", patterns));
+        }
+        let items = self.pages("ec2:DescribeInstanceTypes", form, "instanceTypeSet").await?;
+        Ok(items.iter().map(instance_type).collect())
+    }
+
+    /// The zones in which these types are offered: type and zone.
+    ///
+    /// # Errors
+    /// [`CallError`] when EC2 did not answer, or not with that.
+    pub async fn offers(&self, types: &[Arc<str>]) -> Result<Vec<Offer>, CallError> {
+        let mut offers = Vec::new();
+        for types in types.chunks(TYPES_PER_CALL) {
+            let mut form = vec![
+                ("LocationType".to_owned(), "availability-zone".to_owned()),
+                ("MaxResults".to_owned(), "1000".to_owned()),
+            ];
+            form.extend(filter(1, "instance-type", types));
+            let items =
+                self.pages("ec2:DescribeInstanceTypeOfferings", form, "instanceTypeOfferingSet").await?;
+            let offer = |item: &Element| {
+                Some((Arc::from(item.text("instanceType")?), Arc::from(item.text("location")?)))
+            };
+            offers.extend(items.iter().filter_map(offer));
+        }
+        Ok(offers)
+    }
+
+    /// Subnets by id or by tags; those that do not exist are left out.
+    ///
+    /// # Errors
+    /// [`CallError`] when EC2 did not answer, or not with that.
+    pub async fn subnets(&self, which: &Subnets) -> Result<Vec<Subnet>, CallError> {
+        // Filters, not ids: EC2 refuses the whole call for one id that it does not know.
+        let form: Vec<(String, String)> = match which {
+            Subnets::Id(id) => filter(1, "subnet-id", &[id.as_str().into()]).collect(),
+            Subnets::Tags(tags) => {
+                let one = |(index, (key, value)): (usize, (&String, &String))| match value.is_empty() {
+                    true => filter(index + 1, "tag-key", &[key.as_str().into()]).collect::<Vec<_>>(),
+                    false => {
+                        filter(index + 1, &format!("tag:{key}"), &[value.as_str().into()]).collect::<Vec<_>>()
+                    }
+                };
+                tags.iter().enumerate().flat_map(one).collect()
+            }
+        };
+        let items = self.pages("ec2:DescribeSubnets", form, "subnetSet").await?;
+        let subnet = |item: &Element| {
+            let (id, zone) = (item.text("subnetId")?, item.text("availabilityZone")?);
+            Some(Subnet { id: id.into(), zone: zone.into() })
+        };
+        Ok(items.iter().filter_map(subnet).collect())
+    }
+
+    /// The items of all pages of an answer.
+    async fn pages(
+        &self,
+        action: &'static str,
+        form: Vec<(String, String)>,
+        set: &str,
+    ) -> Result<Vec<Element>, CallError> {
+        let (mut items, mut token) = (Vec::new(), None::<String>);
+        for _ in 0..PAGES_MAX {
+            let mut form = form.clone();
+            form.extend(token.take().map(|token| ("NextToken".to_owned(), token)));
+            let answer = self.ec2(action, form).await?;
+            items.extend(answer.child(set).into_iter().flat_map(|set| set.children("item")).cloned());
+            token = answer.text("nextToken").filter(|token| !token.is_empty()).map(str::to_owned);
+            if token.is_none() {
+                return Ok(items);
+            }
+        }
+        Err(CallError::silent(action, "the answer has more pages than can be read"))
     }
 
     /// An EKS managed node group; `None` when it does not exist.
@@ -342,6 +427,16 @@ fn requirements(found: &Element) -> Requirements {
     }
 }
 
+/// A filter of EC2 as parts of a form.
+fn filter(number: usize, name: &str, values: &[Arc<str>]) -> impl Iterator<Item = (String, String)> + use<> {
+    let value = |(index, value): (usize, &Arc<str>)| {
+        (format!("Filter.{number}.Value.{}", index + 1), value.to_string())
+    };
+    let mut form = vec![(format!("Filter.{number}.Name"), name.to_owned())];
+    form.extend(values.iter().enumerate().map(value));
+    form.into_iter()
+}
+
 /// A text as part of a form or a path.
 fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -370,6 +465,10 @@ fn refusal(action: &'static str, status: u16, text: &str) -> CallError {
     CallError::answered(action, status, word("Code"), word("Message"))
 }
 
+/// Parts of a type's description that only those with accelerators have.
+const ACCELERATORS: [&str; 5] =
+    ["gpuInfo", "fpgaInfo", "inferenceAcceleratorInfo", "neuronInfo", "mediaAcceleratorInfo"];
+
 fn instance_type(item: &Element) -> InstanceType {
     let number = |path: &[&str]| -> u64 {
         let mut at = item;
@@ -397,6 +496,12 @@ fn instance_type(item: &Element) -> InstanceType {
         arm64,
         interfaces: small(&["networkInfo", "maximumNetworkInterfaces"]),
         addresses: small(&["networkInfo", "ipv4AddressesPerInterface"]),
+        bare_metal: item.text("bareMetal") == Some("true"),
+        accelerated: ACCELERATORS.iter().any(|name| item.child(name).is_some()),
+        previous_generation: item.text("currentGeneration") == Some("false"),
+        spot: item
+            .child("supportedUsageClasses")
+            .is_some_and(|set| set.children("item").any(|item| item.value == "spot")),
     }
 }
 

@@ -4,14 +4,17 @@ mod activities;
 mod budget;
 pub mod calls;
 pub mod cloud;
+mod creation;
 pub mod ec2;
 pub mod group;
 mod holds;
 pub mod interruptions;
+mod managed;
 mod options;
 pub mod origin;
 mod queues;
 mod quota;
+mod requirements;
 mod resize;
 mod sdk;
 mod shape;
@@ -188,9 +191,14 @@ impl Aws {
         }
         let settings = &Settings { region: Some(region.name.clone()), ..settings.clone() };
         templates::refresh(cloud, pool, settings, &claimed).await;
-        let snapshot = cloud.snapshot();
-        let (state, read_at) = view::state_of(settings, &snapshot, self.host.now());
-        Ok(Observation { state, read_at, next_in: Some(snapshot.next_in(clock)) })
+        let ((mut state, read_at), next_in) = {
+            let snapshot = cloud.snapshot();
+            (view::state_of(settings, &snapshot, self.host.now()), Some(snapshot.next_in(clock)))
+        };
+        if let Some(managed) = &settings.managed {
+            managed::complete(cloud, pool, settings, managed, &mut state).await;
+        }
+        Ok(Observation { state, read_at, next_in })
     }
 }
 
@@ -249,6 +257,16 @@ impl CloudProvider for Aws {
             let settings = settings_of(pool)?;
             let region = self.region(settings).await?;
             resize::delete(&region.cloud, settings, victim).await
+        })
+    }
+
+    fn tidy<'a>(&'a self, pool: &'a PoolAtProvider, busy: &'a BTreeSet<Arc<str>>) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Ok(settings) = settings_of(pool) else { return };
+            let (Some(managed), Ok(region)) = (&settings.managed, self.region(settings).await) else {
+                return;
+            };
+            creation::remove_empty(&region.cloud, managed, busy).await;
         })
     }
 }

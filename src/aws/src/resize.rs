@@ -11,7 +11,9 @@ use headroom_core::world::provider::FailureClass;
 use super::activities::{self, Class, class_of, cut};
 use super::calls::{CallError, Launch, LaunchError, Launched, Trouble, outcome};
 use super::cloud::Cloud;
+use super::creation::{self, Made};
 use super::group::{Group, Launches, Machine, MachinePhase};
+use super::managed::fnv_1a;
 use super::quota::quota_family;
 use headroom_provider::aws::Settings;
 use headroom_provider::gate::{Closed, End};
@@ -44,18 +46,31 @@ pub(crate) async fn increase(
     request: &Increase,
 ) -> Result<Increased, Error> {
     let _one_write = cloud.lock(&request.group).await;
-    let group = match cloud.fresh(&request.group).await {
-        Ok(Some(group)) => group,
-        Ok(None) => {
+    let found = cloud.fresh(&request.group).await;
+    let group = match (found, &settings.managed) {
+        (Ok(Some(group)), Some(managed)) => {
+            creation::own(&group, managed)?;
+            group
+        }
+        (Ok(Some(group)), None) => group,
+        (Ok(None), Some(managed)) => match creation::make(cloud, managed, request).await? {
+            Made::Group(group) => *group,
+            Made::Not(answer) => return Ok(answer),
+        },
+        (Ok(None), None) => {
             let words = format!("there is no Auto Scaling group {}", request.group);
             return Err(Error::refused(FailureClass::InvalidConfiguration, words));
         }
-        Err(error) => return Err(unread(&error)),
+        (Err(error), _) => return Err(unread(&error)),
     };
     if request.to <= group.desired {
         return Ok(Increased::Accepted);
     }
-    let max = settings.bounds_of(&group.name).1.unwrap_or(group.max).min(group.max);
+    let mut max = settings.bounds_of(&group.name).1.unwrap_or(group.max).min(group.max);
+    if settings.managed.is_some() && max < request.to && request.to <= request.pool.max_nodes {
+        max = request.pool.max_nodes;
+        creation::raise_max(cloud, &group, max).await?;
+    }
     let held = cloud.snapshot().holds.held(&group.name, cloud.host.now()).is_some();
     let frozen =
         held || group.being_deleted || group.weighted.is_some() || group.suspended.contains("Launch");
@@ -186,10 +201,8 @@ fn note_launch_errors(cloud: &Cloud, group: &Group, errors: &[LaunchError], firs
 /// The client token of an increase: the same for every retry of it, and never that of another.
 fn token(request: &Increase) -> String {
     let seed = format!("{}/{}", request.pool.name, request.group);
-    // FNV-1a: 64 characters do not hold two names.
-    let hash = seed.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
+    // 64 characters do not hold two names.
+    let hash = fnv_1a(&seed);
     format!("headroom-{hash:016x}-{}-{}", request.intent, request.started_at.0)
 }
 
@@ -421,7 +434,7 @@ fn gone_or_unknown(cloud: &Cloud, id: &str) -> Result<(), Error> {
 }
 
 /// One write through the gate; repeated with jitter while another write on the group stands in the way.
-async fn write<'c, T: Send + 'c>(
+pub(crate) async fn write<'c, T: Send + 'c>(
     cloud: &'c Cloud,
     group: &Arc<str>,
     action: &'static str,
@@ -483,6 +496,6 @@ pub(super) async fn through_gate<'c, T: Send + 'c>(
 }
 
 /// A failure after which nothing is concluded: the next tick looks again.
-fn unread(error: &CallError) -> Error {
+pub(crate) fn unread(error: &CallError) -> Error {
     Error::unknown(error.in_words())
 }

@@ -18,12 +18,14 @@ use headroom_core::time::UnixTime;
 
 use super::budget::Budget;
 use super::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData, outcome,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
+    Subnet, TemplateData, outcome,
 };
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
 use super::origin::Origin;
 use headroom_observe::host::Host;
+use headroom_provider::aws::Subnets;
 use headroom_provider::gate::Gate;
 
 /// Longest one attempt of a call may take.
@@ -224,6 +226,63 @@ impl Calls for Sdk {
         })
     }
 
+    fn create_group<'a>(&'a self, group: &'a NewGroup) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:CreateAutoScalingGroup";
+        Box::pin(async move {
+            self.budget.take(action).await?;
+            let max =
+                i32::try_from(group.max).map_err(|_| CallError::not_sent(action, "too large a size"))?;
+            // Its name makes a repeated call harmless; the caller looks whose group it is.
+            let call = self
+                .client
+                .create_auto_scaling_group()
+                .auto_scaling_group_name(&*group.name)
+                .min_size(0)
+                .max_size(max)
+                .desired_capacity(0)
+                .vpc_zone_identifier(&*group.subnet)
+                .mixed_instances_policy(policy(group))
+                .set_tags(Some(group.tags.iter().map(|(key, value)| tag(&group.name, key, value)).collect()));
+            let call = call.customize().config_override(no_retries());
+            call.send().await.map(|_| ()).map_err(|error| failure(action, &error))
+        })
+    }
+
+    fn raise_max<'a>(&'a self, group: &'a str, max: u32) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:UpdateAutoScalingGroup";
+        Box::pin(async move {
+            self.budget.take(action).await?;
+            let max = i32::try_from(max).map_err(|_| CallError::not_sent(action, "too large a size"))?;
+            let call = self.client.update_auto_scaling_group().auto_scaling_group_name(group).max_size(max);
+            call.send().await.map(|_| ()).map_err(|error| failure(action, &error))
+        })
+    }
+
+    fn delete_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:DeleteAutoScalingGroup";
+        Box::pin(async move {
+            self.budget.take(action).await?;
+            let call = self.client.delete_auto_scaling_group().auto_scaling_group_name(group);
+            let call = call.force_delete(false).customize().config_override(no_retries());
+            call.send().await.map(|_| ()).map_err(|error| failure(action, &error))
+        })
+    }
+
+    fn matching_types<'a>(
+        &'a self,
+        patterns: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>> {
+        Box::pin(self.reader.matching_types(patterns))
+    }
+
+    fn offers<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>> {
+        Box::pin(self.reader.offers(types))
+    }
+
+    fn subnets<'a>(&'a self, which: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>> {
+        Box::pin(self.reader.subnets(which))
+    }
+
     fn launch_configuration<'a>(
         &'a self,
         name: &'a str,
@@ -273,6 +332,36 @@ impl Calls for Sdk {
     ) -> BoxFuture<'a, Result<Option<NodeGroup>, CallError>> {
         Box::pin(self.reader.node_group(cluster, name))
     }
+}
+
+/// One type in one market, by the launch template.
+fn policy(group: &NewGroup) -> types::MixedInstancesPolicy {
+    let TemplateRef { id, name, version } = &group.template;
+    let template = types::LaunchTemplateSpecification::builder()
+        .set_launch_template_id(id.as_deref().map(str::to_owned))
+        .set_launch_template_name(name.as_deref().map(str::to_owned))
+        .version(&**version)
+        .build();
+    let machine = types::LaunchTemplateOverrides::builder().instance_type(&*group.instance_type).build();
+    let launch = types::LaunchTemplate::builder().launch_template_specification(template).overrides(machine);
+    let distribution = types::InstancesDistribution::builder()
+        .on_demand_base_capacity(0)
+        .on_demand_percentage_above_base_capacity(if group.spot { 0 } else { 100 });
+    types::MixedInstancesPolicy::builder()
+        .launch_template(launch.build())
+        .instances_distribution(distribution.build())
+        .build()
+}
+
+fn tag(group: &str, key: &str, value: &str) -> types::Tag {
+    types::Tag::builder()
+        .resource_id(group)
+        .resource_type("auto-scaling-group")
+        .key(key)
+        .value(value)
+        // Instances carry the tags too, so that their cost can be told apart.
+        .propagate_at_launch(true)
+        .build()
 }
 
 /// A key with its value, or with any.

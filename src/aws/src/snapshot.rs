@@ -37,6 +37,9 @@ const LIST_LAG: Duration = Duration::from_secs(30);
 /// First pause after a failed read; doubled up to [`REST`].
 const PAUSE: Duration = Duration::from_secs(5);
 
+/// For so long after a group was made a search by its tags may not find it: reads are consistent in the end only.
+const MADE_LATELY: Duration = Duration::from_secs(180);
+
 /// Tags that groups are found by.
 pub type Tags = BTreeMap<String, String>;
 
@@ -66,6 +69,8 @@ pub struct Read {
     pub shortage: Shortage,
     /// Somebody else's last change of its size.
     pub foreign: Option<ForeignEdit>,
+    /// Time since which every read has shown neither a size nor instances.
+    pub empty_since: Option<Instant>,
 }
 
 /// A change of a group's size that was not ours.
@@ -158,6 +163,8 @@ pub struct Snapshot {
     pub interruptions: Interruptions,
     /// Queues of interruptions that pools ask for, by name.
     pub queues: BTreeMap<Arc<str>, Queue>,
+    /// Groups that we made, with their tags: a search by tags may not find them for a while.
+    pub made: BTreeMap<Arc<str>, (Tags, Instant)>,
 }
 
 /// A queue of interruptions.
@@ -277,8 +284,44 @@ impl Snapshot {
         };
         let busy_since = group.in_flight().then(|| before.and_then(|read| read.busy_since).unwrap_or(clock));
         let shortage = before.map(|read| read.shortage).unwrap_or_default().after(group.shortage(), at);
+        let is_empty = group.desired == 0 && group.instances.is_empty();
+        let empty_since = is_empty.then(|| before.and_then(|read| read.empty_since).unwrap_or(clock));
         let name = group.name.clone();
-        self.groups.insert(name, Read { group, at, clock, busy_since, shortage, foreign });
+        let read = Read { group, at, clock, busy_since, shortage, foreign, empty_since };
+        self.groups.insert(name, read);
+    }
+
+    /// Time for which a group has had neither size nor instances, our last write on it not within; `None` if it has.
+    #[must_use]
+    pub fn empty_for(&self, name: &Arc<str>, clock: Instant) -> Option<Duration> {
+        let empty = self.groups.get(name)?.empty_since?;
+        let since = self.wrote.get(name).map_or(empty, |wrote| empty.max(*wrote));
+        Some(clock.saturating_duration_since(since))
+    }
+
+    /// Notes a group that we made.
+    pub fn made(&mut self, name: &Arc<str>, tags: Tags, clock: Instant) {
+        self.made.insert(name.clone(), (tags, clock));
+        self.select_made(clock);
+    }
+
+    /// Groups that we made so lately that a search by their tags may not find them.
+    #[must_use]
+    pub fn lately_made(&self, clock: Instant) -> BTreeMap<Arc<str>, Tags> {
+        let lately =
+            self.made.iter().filter(|(_, (_, at))| clock.saturating_duration_since(*at) < MADE_LATELY);
+        lately.map(|(name, (tags, _))| (name.clone(), tags.clone())).collect()
+    }
+
+    /// Takes groups that we made lately and that are there for found by their tags.
+    pub fn select_made(&mut self, clock: Instant) {
+        let lately = self.lately_made(clock);
+        self.made.retain(|name, _| lately.contains_key(name));
+        for (name, tags) in lately {
+            if self.groups.contains_key(&name) {
+                self.selected.entry(tags).or_default().insert(name);
+            }
+        }
     }
 
     /// Instances that were there a moment ago, are not in the list of this read, and that its size still asks for: reads

@@ -7,13 +7,13 @@ use std::time::Duration;
 use headroom_core::world::provider::GroupTemplate;
 use tokio::time::Instant;
 
-use super::calls::{CallError, InstanceType, NodeGroup, TemplateData};
+use super::calls::{CallError, InstanceType, NodeGroup, Subnet, TemplateData};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, TemplateRef};
 use super::shape;
 use super::snapshot::Shape;
 use headroom_provider::PoolAtProvider;
-use headroom_provider::aws::Settings;
+use headroom_provider::aws::{Settings, Subnets};
 
 /// `$Latest` and `$Default` are resolved again after this long; numbered versions never change.
 const VERSION_TTL: Duration = Duration::from_secs(600);
@@ -47,7 +47,15 @@ struct Caches {
     configurations: BTreeMap<Arc<str>, Cached<TemplateData>>,
     types: BTreeMap<Arc<str>, Cached<InstanceType>>,
     node_groups: BTreeMap<(String, String), Cached<NodeGroup>>,
+    subnets: BTreeMap<Subnets, Cached<Vec<Subnet>>>,
+    /// By patterns of names.
+    catalogues: BTreeMap<Vec<Arc<str>>, Cached<Vec<InstanceType>>>,
+    /// By types.
+    offers: BTreeMap<Vec<Arc<str>>, Cached<Offers>>,
 }
+
+/// Types and zones in which they are offered.
+pub(crate) type Offers = BTreeSet<(Arc<str>, Arc<str>)>;
 
 /// Resolved launch settings of a group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -188,12 +196,55 @@ async fn cached<K: Ord + Clone, T: Clone>(
     answer
 }
 
-async fn template_data(cloud: &Cloud, template: &TemplateRef) -> Result<TemplateData, String> {
+pub(crate) async fn template_data(cloud: &Cloud, template: &TemplateRef) -> Result<TemplateData, String> {
     let ttl = template.version.starts_with('$').then_some(VERSION_TTL);
     let name = template.id.as_deref().or(template.name.as_deref()).unwrap_or_default();
     let what = format!("launch template {name} version {}", template.version);
     let read = cloud.calls.launch_template(template);
     cached(cloud, template.clone(), ttl, |caches| &mut caches.templates, &what, read).await
+}
+
+/// Subnets by id or by tags.
+///
+/// # Errors
+/// In words, when there are none or they cannot be read.
+pub(crate) async fn subnets(cloud: &Cloud, which: &Subnets) -> Result<Vec<Subnet>, String> {
+    let what = match which {
+        Subnets::Id(id) => format!("subnet {id}"),
+        Subnets::Tags(tags) => format!("a subnet with tags {tags:?}"),
+    };
+    let read = async {
+        let found = cloud.calls.subnets(which).await?;
+        Ok(Some(found).filter(|found| !found.is_empty()))
+    };
+    cached(cloud, which.clone(), Some(VERSION_TTL), |caches| &mut caches.subnets, &what, read).await
+}
+
+/// The types whose names match these patterns; all types for none.
+///
+/// # Errors
+/// In words, when there are none or they cannot be read.
+pub(crate) async fn catalogue(cloud: &Cloud, patterns: &[Arc<str>]) -> Result<Vec<InstanceType>, String> {
+    let what = format!("a type of machine named {}", patterns.join(" or "));
+    let read = async {
+        let found = cloud.calls.matching_types(patterns).await?;
+        Ok(Some(found).filter(|found| !found.is_empty()))
+    };
+    let key = patterns.to_vec();
+    cached(cloud, key, Some(TYPE_TTL), |caches| &mut caches.catalogues, &what, read).await
+}
+
+/// The zones in which these types are offered.
+///
+/// # Errors
+/// In words, when they cannot be read.
+pub(crate) async fn offers(cloud: &Cloud, types: &[Arc<str>]) -> Result<Offers, String> {
+    if types.is_empty() {
+        return Ok(Offers::new());
+    }
+    let read = async { Ok(Some(cloud.calls.offers(types).await?.into_iter().collect())) };
+    cached(cloud, types.to_vec(), Some(TYPE_TTL), |caches| &mut caches.offers, "an offer of types", read)
+        .await
 }
 
 async fn configuration(cloud: &Cloud, name: &Arc<str>) -> Result<TemplateData, String> {

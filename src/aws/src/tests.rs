@@ -2,6 +2,8 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests measure their own time")]
 
+mod creation;
+mod creation_storm;
 mod fake;
 mod queues;
 mod rules;

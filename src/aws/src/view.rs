@@ -21,7 +21,7 @@ use headroom_provider::aws::Settings;
 /// Most groups of one pool: what its status can hold.
 pub(crate) const GROUPS_MAX: usize = 64;
 /// Time for which a used-up quota holds back the other groups of its family.
-const QUOTA_SHOWN_SECONDS: i64 = 600;
+pub(crate) const QUOTA_SHOWN_SECONDS: i64 = 600;
 
 /// Names of the groups that a pool claims, in order; those that do not exist among them.
 #[must_use]

@@ -4,9 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_api::node_pool;
-use headroom_api::validate::ValidatedAws;
+use headroom_api::validate::{ValidatedAws, ValidatedManaged, ValidatedPool};
+
+pub use headroom_api::aws_managed::{AwsOperator as Operator, AwsRequirementKey as RequirementKey};
+pub use headroom_api::validate::{ValidatedRequirement as Requirement, ValidatedSubnets as Subnets};
+
+use headroom_core::time::Seconds;
 
 use super::CloudSettings;
+
+/// Tag by which a group that the operator made is known; its value is the pool's name.
+pub const MANAGED_TAG: &str = "headroom.dev/managed";
+
+/// Value of the cluster's tag of a group that the operator made.
+pub const OWNED: &str = "owned";
 
 /// Tag that names the cluster of a group; the cluster's name follows.
 const CLUSTER_TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/";
@@ -22,10 +33,63 @@ pub struct Settings {
     pub groups: Vec<NamedGroup>,
     /// Tags of groups to be found; empty finds none.
     pub selector: BTreeMap<String, String>,
+    /// Groups that the operator makes; then no others are named.
+    pub managed: Option<Managed>,
     /// Assumed shape of a new node of a group with several types.
     pub mixed: MixedTypes,
     /// Name of the queue that reports interruptions.
     pub interruption_queue: Option<Arc<str>>,
+}
+
+/// Groups that the operator makes for one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Managed {
+    /// The pool.
+    pub pool: Arc<str>,
+    /// The cluster.
+    pub cluster: Arc<str>,
+    /// Id of the launch template; exactly one of id and name is there.
+    pub template_id: Option<Arc<str>>,
+    /// Name of the launch template.
+    pub template_name: Option<Arc<str>>,
+    /// Version of the launch template: a number, `$Default` or `$Latest`.
+    pub template_version: Arc<str>,
+    /// Subnets; each group is in one.
+    pub subnets: Vec<Subnets>,
+    /// Conditions on machines.
+    pub requirements: Vec<Requirement>,
+    /// Time after which a group without instances is deleted.
+    pub delete_empty_after: Seconds,
+}
+
+impl Managed {
+    fn of(pool: &str, cluster: &str, valid: &ValidatedManaged) -> Self {
+        let ValidatedManaged {
+            template_id,
+            template_name,
+            template_version,
+            subnets,
+            requirements,
+            delete_empty_after,
+        } = valid;
+        Self {
+            pool: pool.into(),
+            cluster: cluster.into(),
+            template_id: template_id.as_deref().map(Into::into),
+            template_name: template_name.as_deref().map(Into::into),
+            template_version: template_version.as_str().into(),
+            subnets: subnets.clone(),
+            requirements: requirements.clone(),
+            delete_empty_after: Seconds(i64::try_from(delete_empty_after.as_secs()).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// The tags of the pool's groups: a group without all of them is not its.
+    #[must_use]
+    pub fn tags(&self) -> BTreeMap<String, String> {
+        let cluster = format!("{CLUSTER_TAG_PREFIX}{}", self.cluster);
+        BTreeMap::from([(cluster, OWNED.to_owned()), (MANAGED_TAG.to_owned(), self.pool.to_string())])
+    }
 }
 
 /// A group by name, with bounds that narrow its own.
@@ -55,10 +119,20 @@ impl CloudSettings for Settings {
     }
 }
 
-impl From<&ValidatedAws> for Settings {
-    fn from(valid: &ValidatedAws) -> Self {
-        let ValidatedAws { region, cluster_name, node_groups, tag_selector, mixed_types, interruption_queue } =
-            valid;
+impl Settings {
+    /// The settings of a pool of this provider.
+    #[must_use]
+    pub fn of(pool: &ValidatedPool, valid: &ValidatedAws) -> Self {
+        let ValidatedAws {
+            region,
+            cluster_name,
+            node_groups,
+            tag_selector,
+            managed,
+            mixed_types,
+            interruption_queue,
+        } = valid;
+        let cluster = cluster_name.as_deref().unwrap_or_default();
         let groups = node_groups.iter().map(|group| NamedGroup {
             name: group.name.as_str().into(),
             min: group.min_nodes,
@@ -69,6 +143,7 @@ impl From<&ValidatedAws> for Settings {
             cluster_name: cluster_name.as_deref().map(Into::into),
             groups: groups.collect(),
             selector: tag_selector.clone(),
+            managed: managed.as_ref().map(|managed| Managed::of(&pool.name, cluster, managed)),
             interruption_queue: interruption_queue.as_deref().map(Into::into),
             mixed: match mixed_types {
                 node_pool::MixedTypes::Smallest => MixedTypes::Smallest,
@@ -85,6 +160,9 @@ impl Settings {
     /// The tags that are asked for, the cluster's own among them; `None` when groups are found by name only.
     #[must_use]
     pub fn tags(&self) -> Option<BTreeMap<String, String>> {
+        if let Some(managed) = &self.managed {
+            return Some(managed.tags());
+        }
         if self.selector.is_empty() {
             return None;
         }

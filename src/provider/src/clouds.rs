@@ -1,6 +1,6 @@
 //! All clouds behind one trait: each pool is asked of the provider whose kind its settings name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::future::{self, BoxFuture};
@@ -102,6 +102,13 @@ impl CloudProvider for Clouds {
             Err(error) => {
                 Box::pin(async move { deletion.victims.iter().map(|_| Err(error.clone())).collect() })
             }
+        }
+    }
+
+    fn tidy<'a>(&'a self, pool: &'a PoolAtProvider, busy: &'a BTreeSet<Arc<str>>) -> BoxFuture<'a, ()> {
+        match self.of(pool) {
+            Ok(provider) => provider.tidy(pool, busy),
+            Err(_) => Box::pin(async {}),
         }
     }
 

@@ -72,6 +72,13 @@ pub trait CloudProvider: Send + Sync {
         Box::pin(join_all(deletion.victims.iter().map(one)))
     }
 
+    /// Removes what the provider made for a pool beside its nodes and what has been out of use for long, such as groups
+    /// without instances; nothing of the groups in `busy`, which open increases are about. What fails is tried again later.
+    fn tidy<'a>(&'a self, pool: &'a PoolAtProvider, busy: &'a BTreeSet<Arc<str>>) -> BoxFuture<'a, ()> {
+        let _ = (pool, busy);
+        Box::pin(async {})
+    }
+
     /// Tells the provider which intents are open, before it is asked what it has: marks that it left at the cloud for
     /// others are taken off.
     fn note_open(&self, open: &OpenIntents) {

@@ -83,7 +83,7 @@ impl From<&ValidatedPool> for ProviderSettings {
     fn from(pool: &ValidatedPool) -> Self {
         match &pool.provider {
             ValidatedProvider::Kwok(kwok) => Self::Kwok(kwok.into()),
-            ValidatedProvider::Aws(aws) => Self::Aws(aws.into()),
+            ValidatedProvider::Aws(valid) => Self::Aws(aws::Settings::of(pool, valid)),
             ValidatedProvider::ExternalGrpc(valid) => {
                 Self::ExternalGrpc(external_grpc::Settings::of(pool, valid))
             }

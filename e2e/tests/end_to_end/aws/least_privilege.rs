@@ -10,16 +10,17 @@ use e2e::operator::Operator;
 use e2e::wait;
 use serde_json::{Value, json};
 
-use super::{MINUTE, PODS_A_NODE, rows};
+use super::{MINUTE, PODS_A_NODE, groups_that_are_made, rows};
 
-/// The policy that the documentation hands out.
+/// The policy that the documentation hands out, and what groups take besides that the operator makes.
 const POLICY: &str = "config/aws/iam-policy.json";
+const MANAGED: &str = "config/aws/iam-policy-managed.json";
 /// Actions that may be left out.
 const OPTIONAL: [&str; 3] = ["autoscaling:LaunchInstances", "ec2:CreateFleet", "eks:DescribeNodegroup"];
 
-/// The actions of the policy. Its conditions can not be tested here: the simulator ignores them.
-fn documented() -> Result<Vec<String>> {
-    let text = fs::read_to_string(repository().join(POLICY)).context("failed to read the policy")?;
+/// The actions of a policy. Its conditions can not be tested here: the simulator ignores them.
+fn documented(policy: &str) -> Result<Vec<String>> {
+    let text = fs::read_to_string(repository().join(policy)).context("failed to read the policy")?;
     let policy: Value = serde_json::from_str(&text)?;
     let statements = policy["Statement"].as_array().context("no statements")?;
     let actions = statements.iter().flat_map(|statement| match &statement["Action"] {
@@ -51,7 +52,32 @@ async fn operator_with(bed: &Bed, actions: &[String]) -> Result<Operator> {
 #[test]
 fn documented_permissions_are_enough() {
     aws_test(async |bed| {
-        grows_and_shrinks(bed, &documented()?).await?;
+        grows_and_shrinks(bed, &documented(POLICY)?).await?;
+        let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
+        ensure!(!conditions.contains("PermissionMissing"), "conditions are {conditions}");
+        bed.aws.enforce_permissions(false).await
+    });
+}
+
+#[test]
+fn documented_permissions_are_enough_to_make_and_delete_groups() {
+    aws_test(async |bed| {
+        groups_that_are_made::account(bed).await?;
+        bed.cluster.apply(groups_that_are_made::managed_pool().quick_scale_down("2s")).await?;
+        bed.cluster.apply(deployment("web").replicas(PODS_A_NODE)).await?;
+        let actions = [documented(POLICY)?, documented(MANAGED)?].concat();
+        let _operator = operator_with(bed, &actions).await?;
+        wait::until("pods run on a group that was made", MINUTE, async || {
+            bed.cluster.running_pods_are("default", "app=web", usize::try_from(PODS_A_NODE)?).await
+        })
+        .await?;
+        bed.cluster.scale_deployment("web", 0).await?;
+        wait::until("the group is deleted", groups_that_are_made::EMPTY_GROUPS_GO, async || {
+            let left = bed.aws.groups().await?;
+            ensure!(left.is_empty(), "groups are {left:?}");
+            Ok(())
+        })
+        .await?;
         let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();
         ensure!(!conditions.contains("PermissionMissing"), "conditions are {conditions}");
         bed.aws.enforce_permissions(false).await
@@ -61,7 +87,7 @@ fn documented_permissions_are_enough() {
 #[test]
 fn without_the_optional_ones_it_works_and_names_them() {
     aws_test(async |bed| {
-        let mut actions = documented()?;
+        let mut actions = documented(POLICY)?;
         actions.retain(|action| !OPTIONAL.contains(&action.as_str()));
         grows_and_shrinks(bed, &actions).await?;
         let conditions = bed.cluster.pool_status("general").await?["conditions"].to_string();

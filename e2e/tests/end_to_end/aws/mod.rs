@@ -9,6 +9,7 @@ use serde_json::Value;
 
 mod api_budget;
 mod changed_behind_our_back;
+mod groups_that_are_made;
 mod import_reads_what_runs;
 mod instance_that_never_joins;
 mod interruption_queue;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::aws_managed::{self, ValidatedManaged};
 use super::cluster_api::{self, ValidatedClusterApi};
 use super::devices::{ValidatedDevices, read_devices};
 use super::external_grpc::{self, ValidatedExternalGrpc};
@@ -47,6 +48,8 @@ pub struct ValidatedAws {
     pub node_groups: Vec<ValidatedAwsGroup>,
     /// Tags that selected groups must have; an empty value matches any. Empty: nothing is selected.
     pub tag_selector: BTreeMap<String, String>,
+    /// Groups that the operator makes; then no others are named.
+    pub managed: Option<ValidatedManaged>,
     /// Assumed shape of a new node of a group with several types.
     pub mixed_types: MixedTypes,
     /// Name of the queue that reports interruptions, if one is read.
@@ -153,6 +156,7 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         any_cluster,
         node_groups,
         tag_selector,
+        managed,
         mixed_types,
         interruption_queue,
     } = aws;
@@ -168,10 +172,23 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         "write its name of at most 80 letters, digits, - and _, not its address",
     );
     check.require(
-        !node_groups.is_empty() || !tag_selector.is_empty(),
+        !node_groups.is_empty() || !tag_selector.is_empty() || managed.is_some(),
         path,
         "names no group",
-        "name groups in nodeGroups, or find them by tagSelector",
+        "name groups in nodeGroups, find them by tagSelector, or have them made by managed",
+    );
+    let named = !node_groups.is_empty() || !tag_selector.is_empty() || any_cluster.is_some();
+    check.require(
+        managed.is_none() || (!named && mixed_types.is_none()),
+        &format!("{path}.managed"),
+        "excludes nodeGroups, tagSelector, anyCluster and mixedTypes",
+        "remove them, or make another pool of them",
+    );
+    check.require(
+        managed.is_none() || cluster_name.is_some(),
+        &format!("{path}.managed"),
+        "could not tell its groups from those of other clusters",
+        "set clusterName",
     );
     let confined = tag_selector.is_empty() || cluster_name.is_some() || any_cluster.unwrap_or(false);
     check.require(
@@ -210,6 +227,7 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         cluster_name: cluster_name.clone(),
         node_groups: groups,
         tag_selector: tag_selector.clone(),
+        managed: managed.as_ref().map(|written| aws_managed::read(check, written)),
         mixed_types: mixed_types.unwrap_or_default(),
         interruption_queue: interruption_queue.clone(),
     }

@@ -374,7 +374,7 @@ fn check_variable(check: &mut Checker, metric: &MetricSpec, path: &str) {
         }
         MetricType::Resource | MetricType::ContainerResource | MetricType::Pods => {
             check.error(
-                &format!("{path}.name"),
+                format!("{path}.name"),
                 "is set for a metric that comes from the pods, which is no variable of a formula",
                 "remove it",
             );
@@ -404,7 +404,7 @@ fn read_formula(check: &mut Checker, formula: Option<&Formula>, metrics: &[Metri
     if let Err(error) = formula::check(expression, &names)
         && !names.is_empty()
     {
-        check.error("spec.formula.expression", &format!("cannot be used: {error}"), "correct it");
+        check.error("spec.formula.expression", format!("cannot be used: {error}"), "correct it");
     }
     let allowed = [MetricTargetType::Value, MetricTargetType::AverageValue];
     check_target(check, target, "a formula", &allowed, "spec.formula.target");

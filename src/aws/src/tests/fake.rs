@@ -6,14 +6,16 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use headroom_core::history::Victim;
-use headroom_core::time::UnixTime;
+use headroom_core::time::{Seconds, UnixTime};
 
 use super::super::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData, Trouble,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
+    Subnet, TemplateData, Trouble,
 };
-use super::super::group::{Activity, Group, Launches, Machine, TemplateRef};
+use super::super::group::{Activity, Group, Launches, Machine, Mixed, TemplateRef};
 use super::super::{Aws, Connect, NamedGroup, Settings};
 use headroom_observe::host::Host;
+use headroom_provider::aws::{Managed, Subnets};
 use headroom_provider::gate::{Closed, End, Gate};
 use headroom_provider::{
     Asked, CloudProvider, Error, Increase, Increased, NodeShape, Observation, PoolAtProvider,
@@ -55,6 +57,11 @@ pub(super) struct Account {
     pub node_group: Option<NodeGroup>,
     /// Messages of the queue `events` that are not deleted, by id.
     pub messages: BTreeMap<Arc<str>, String>,
+    /// Groups that were made by a call, and those that were deleted by one, in order.
+    pub created: Vec<Arc<str>>,
+    pub deleted: Vec<Arc<str>>,
+    /// True if a search by tags does not find groups that were made by a call.
+    pub tags_lag: bool,
     /// The last answer of the queue held messages, so the next one is empty: a look ends there.
     pub all_received: bool,
 }
@@ -206,7 +213,8 @@ impl Calls for Fake {
                     group.tags.get(key).is_some_and(|found| value.is_empty() || found == value)
                 })
             };
-            Ok(account.groups.values().filter(matches).cloned().collect())
+            let found = |group: &&Group| !account.tags_lag || !account.created.contains(&group.name);
+            Ok(account.groups.values().filter(matches).filter(found).cloned().collect())
         })
     }
     fn activities<'a>(
@@ -287,6 +295,94 @@ impl Calls for Fake {
             }
             Ok(())
         })
+    }
+    fn create_group<'a>(&'a self, new: &'a NewGroup) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:CreateAutoScalingGroup";
+        self.call(action, move |account| {
+            if account.groups.contains_key(&new.name) {
+                return Err(CallError::answered(action, 400, "AlreadyExists", "a group of this name exists"));
+            }
+            let launches = Launches::Mixed(Mixed {
+                template: new.template.clone(),
+                types: vec![(new.instance_type.clone(), None)],
+                on_demand: !new.spot,
+                spot: new.spot,
+                ..Mixed::default()
+            });
+            let group = Group {
+                name: new.name.clone(),
+                max: new.max,
+                zones: vec![new.subnet.replace("subnet-", "eu-west-1").into()],
+                tags: new.tags.clone(),
+                launches,
+                ..Group::default()
+            };
+            account.groups.insert(new.name.clone(), group);
+            account.created.push(new.name.clone());
+            Ok(())
+        })
+    }
+    fn raise_max<'a>(&'a self, group: &'a str, max: u32) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:UpdateAutoScalingGroup";
+        self.call(action, move |account| {
+            let Some(found) = account.groups.get_mut(group) else {
+                return Err(refused(action, "AutoScalingGroup name not found"));
+            };
+            found.max = max;
+            Ok(())
+        })
+    }
+    fn delete_group<'a>(&'a self, group: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        let action = "autoscaling:DeleteAutoScalingGroup";
+        self.call(action, move |account| {
+            let Some(found) = account.groups.get(group) else {
+                return Err(refused(action, "AutoScalingGroup name not found"));
+            };
+            if 0 < found.desired || !found.instances.is_empty() {
+                return Err(CallError::answered(action, 400, "ResourceInUse", "it has instances"));
+            }
+            account.deleted.push(found.name.clone());
+            account.groups.remove(group);
+            Ok(())
+        })
+    }
+    /// Two sizes of one family, and one of another architecture.
+    fn matching_types<'a>(
+        &'a self,
+        _: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>> {
+        let machine = |(name, cpus): (&str, u32)| InstanceType {
+            name: name.into(),
+            cpus,
+            memory_mib: u64::from(cpus) * 4096,
+            interfaces: 3,
+            addresses: 10,
+            arm64: name.starts_with("m7g"),
+            spot: true,
+            ..InstanceType::default()
+        };
+        let all = [("m7i.large", 2), ("m7i.2xlarge", 8), ("m7g.large", 2)];
+        self.call("ec2:DescribeInstanceTypes", move |_| Ok(all.into_iter().map(machine).collect()))
+    }
+    /// Zone b lacks the larger size.
+    fn offers<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>> {
+        self.call("ec2:DescribeInstanceTypeOfferings", move |_| {
+            let zones = ["eu-west-1a", "eu-west-1b"];
+            let all = types.iter().flat_map(|one| zones.map(|zone| (one.clone(), Arc::from(zone))));
+            Ok(all.filter(|(one, zone)| !one.ends_with("2xlarge") || &**zone == "eu-west-1a").collect())
+        })
+    }
+    fn subnets<'a>(&'a self, which: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>> {
+        let zones: &[&str] = match which {
+            Subnets::Id(id) if id == "subnet-a" => &["a"],
+            Subnets::Id(_) => &[],
+            Subnets::Tags(_) => &["a", "b"],
+        };
+        let subnet = |zone: &&str| Subnet {
+            id: format!("subnet-{zone}").into(),
+            zone: format!("eu-west-1{zone}").into(),
+        };
+        self.call("ec2:DescribeSubnets", move |_| Ok(zones.iter().map(subnet).collect()))
     }
     fn launch_configuration<'a>(
         &'a self,
@@ -430,6 +526,28 @@ impl Bench {
             node: NodeShape::default(),
         };
         Self { aws, fake, host, pool, registered: BTreeSet::new() }
+    }
+
+    /// A pool whose groups the operator makes, in two zones, with nothing there.
+    pub(super) fn managed(seed: u64) -> Self {
+        let mut bench = Self::seeded(Vec::new(), seed);
+        let managed = Managed {
+            pool: bench.pool.name.clone(),
+            cluster: "prod".into(),
+            template_id: Some("lt-1".into()),
+            template_version: "$Default".into(),
+            subnets: vec![Subnets::Tags(BTreeMap::from([("tier".to_owned(), "nodes".to_owned())]))],
+            delete_empty_after: Seconds(600),
+            ..Managed::default()
+        };
+        let settings = Settings { managed: Some(managed), ..Settings::default() };
+        bench.pool.settings = ProviderSettings::Aws(settings);
+        bench
+    }
+
+    /// Lets the provider remove what is out of use.
+    pub(super) async fn tidy(&self) {
+        self.aws.tidy(&self.pool, &BTreeSet::new()).await;
     }
 
     /// Another process with the same account, which knows nothing of this one's calls.

@@ -11,11 +11,13 @@ use jiff::Timestamp;
 use super::{Account as State, SharedAccount};
 use crate::checker::{CloudWrite, SharedChecker, Wrote};
 use headroom_aws::calls::{
-    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NodeGroup, TemplateData,
+    CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
+    Subnet, TemplateData,
 };
 use headroom_aws::group::{Activity, Group, MachinePhase, TemplateRef};
 use headroom_aws::{Connect, RegionCalls};
 use headroom_observe::host::Host;
+use headroom_provider::aws::Subnets;
 use headroom_simulator::simulated_cloud::SharedCluster;
 use headroom_simulator::store::ObjectKey;
 use headroom_simulator::wire::{Caller, Network};
@@ -197,6 +199,10 @@ fn no_queue(action: &'static str) -> CallError {
     CallError::answered(action, 400, "QueueDoesNotExist", "the account has no queue")
 }
 
+fn none_made(action: &'static str) -> CallError {
+    CallError::answered(action, 400, "InvalidAction", "pools of the simulation name their groups")
+}
+
 impl Calls for Account {
     fn groups_named<'a>(&'a self, names: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Group>, CallError>> {
         Box::pin(async move {
@@ -226,6 +232,33 @@ impl Calls for Account {
             })
             .await
         })
+    }
+
+    fn create_group<'a>(&'a self, _: &'a NewGroup) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move { Err(none_made("autoscaling:CreateAutoScalingGroup")) })
+    }
+
+    fn raise_max<'a>(&'a self, _: &'a str, _: u32) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move { Err(none_made("autoscaling:UpdateAutoScalingGroup")) })
+    }
+
+    fn delete_group<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move { Err(none_made("autoscaling:DeleteAutoScalingGroup")) })
+    }
+
+    fn matching_types<'a>(
+        &'a self,
+        _: &'a [Arc<str>],
+    ) -> BoxFuture<'a, Result<Vec<InstanceType>, CallError>> {
+        Box::pin(async move { Err(none_made("ec2:DescribeInstanceTypes")) })
+    }
+
+    fn offers<'a>(&'a self, _: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>> {
+        Box::pin(async move { Err(none_made("ec2:DescribeInstanceTypeOfferings")) })
+    }
+
+    fn subnets<'a>(&'a self, _: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>> {
+        Box::pin(async move { Err(none_made("ec2:DescribeSubnets")) })
     }
 
     fn queue_url<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Arc<str>, CallError>> {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::history::History;
+use headroom_core::config::Mode;
+use headroom_core::history::{Action, History};
 use headroom_core::known::Known;
 use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::nodes::state::memory as clocks;
@@ -259,7 +260,28 @@ impl NodeLoop {
                 }
             }
         }
+        self.tidy_providers().await;
         self.providers_due_at = Some(clock + next_in.max(PROVIDER_INTERVAL_MIN));
+    }
+
+    /// Lets providers remove what they made for pools and what is out of use. Of pools that may not act nothing goes.
+    async fn tidy_providers(&mut self) {
+        for (name, pool) in &self.settings.providers {
+            let acts = self
+                .settings
+                .config
+                .pool(name)
+                .is_some_and(|pool| pool.mode == Mode::Apply && !pool.deleting);
+            if !acts {
+                continue;
+            }
+            let intents = self.history.pools.get(name).into_iter().flat_map(|memory| &memory.intents);
+            let busy = intents.filter_map(|intent| match &intent.action {
+                Action::Increase(increase) => Some(increase.group.clone()),
+                Action::Remove(_) => None,
+            });
+            self.ports.provider.tidy(pool, &busy.collect()).await;
+        }
     }
 
     /// A wall clock that was set since the last turn takes the memory with it: no clock may run out by that.

@@ -1,0 +1,94 @@
+//! A pool whose groups the operator makes: from an account without groups to nodes, and back to no group.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use e2e::aws::{Bed, aws_test};
+use e2e::fixtures::{Pool, deployment, pool};
+use e2e::wait;
+use serde_json::json;
+
+use super::{MINUTE, PODS_A_NODE, writes};
+
+/// Groups go a minute after they have become empty, and are looked for once a minute.
+pub(super) const EMPTY_GROUPS_GO: Duration = Duration::from_secs(240);
+
+/// A launch template without a type, and tagged subnets in two zones.
+pub(super) async fn account(bed: &Bed) -> Result<()> {
+    let template = [("LaunchTemplateName", "nodes"), ("LaunchTemplateData.ImageId", "ami-03cf127a")];
+    bed.aws.call("ec2", "CreateLaunchTemplate", &template).await?;
+    for zone in ["us-east-1a", "us-east-1b"] {
+        let filter = [("Filter.1.Name", "availability-zone"), ("Filter.1.Value.1", zone)];
+        let answer = bed.aws.call("ec2", "DescribeSubnets", &filter).await?;
+        let id = answer.split_once("<subnetId>").and_then(|(_, rest)| rest.split_once('<'));
+        let id = id.map(|(id, _)| id).context("the zone has no subnet")?;
+        let tag = [("ResourceId.1", id), ("Tag.1.Key", "tier"), ("Tag.1.Value", "nodes")];
+        bed.aws.call("ec2", "CreateTags", &tag).await?;
+    }
+    Ok(())
+}
+
+/// Machines of one family in two sizes.
+pub(super) fn managed_pool() -> Pool {
+    let requirements = json!([
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
+        {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4", "16"]},
+    ]);
+    let managed = json!({
+        "launchTemplate": {"name": "nodes"},
+        "subnets": [{"tags": {"tier": "nodes"}}],
+        "requirements": requirements,
+        "deleteEmptyAfter": "1m",
+    });
+    pool("general")
+        .set("/spec/provider", json!({"type": "AWS", "aws": {"clusterName": "prod", "managed": managed}}))
+        .set("/spec/template", json!({}))
+}
+
+/// The names of all groups.
+async fn groups(bed: &Bed) -> Result<Vec<String>> {
+    Ok(bed.aws.groups().await?.into_iter().map(|group| group.name).collect())
+}
+
+#[test]
+fn account_without_groups_gets_those_that_pods_need_and_loses_them_again() {
+    aws_test(async |bed| {
+        account(bed).await?;
+        bed.aws.group("foreign").create().await?;
+        bed.cluster.apply(managed_pool().quick_scale_down("2s")).await?;
+        let _operator = bed.operator().start()?;
+        bed.cluster.pool_condition_wait("general", "ProviderAvailable", "True").await?;
+        ensure!(groups(bed).await? == ["foreign"], "nothing is made before it is needed");
+
+        bed.cluster.apply(deployment("web").replicas(2 * PODS_A_NODE)).await?;
+        let made = wait::until("a group in each zone is made, of the size that suits", MINUTE, async || {
+            let mut made = groups(bed).await?;
+            made.retain(|name| name != "foreign");
+            ensure!(made.len() == 2, "groups are {made:?}");
+            Ok(made)
+        })
+        .await?;
+        for (zone, name) in ["us-east-1a", "us-east-1b"].iter().zip(&made) {
+            let beginning = format!("headroom-prod-general-m5.xlarge-{zone}-on-demand-");
+            ensure!(name.starts_with(&beginning), "{name} does not begin with {beginning}");
+        }
+        let settled: Vec<(&str, usize)> = made.iter().map(|name| (name.as_str(), 1)).collect();
+        wait::until("all pods run", MINUTE, async || {
+            bed.runs_on("web", usize::try_from(2 * PODS_A_NODE)?, &settled).await
+        })
+        .await?;
+
+        bed.cluster.scale_deployment("web", 0).await?;
+        wait::until("the groups that were made are gone", EMPTY_GROUPS_GO, async || {
+            let left = groups(bed).await?;
+            ensure!(left == ["foreign"], "groups are {left:?}");
+            Ok(())
+        })
+        .await?;
+        let calls = writes(bed).await?;
+        let count = |action: &str| calls.iter().filter(|call| call.call.ends_with(action)).count();
+        let counts = (count(":CreateAutoScalingGroup"), count(":DeleteAutoScalingGroup"));
+        ensure!(counts == (2, 2), "created and deleted {counts:?}: {calls:?}");
+        Ok(())
+    });
+}
