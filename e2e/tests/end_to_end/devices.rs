@@ -11,32 +11,22 @@ use e2e::wait;
 use serde_json::{Value, json};
 
 const TWO_MINUTES: Duration = Duration::from_secs(120);
-const DRIVER: &str = "gpu.example.com";
+pub(crate) const DRIVER: &str = "gpu.example.com";
 /// Devices of each node.
 const DEVICES: usize = 4;
 
 #[tokio::test]
 async fn pods_with_claims_are_bound_from_zero_and_keep_their_devices() {
     cluster_test(Options::new().with_audit_log(), async |cluster| {
-        let selector = json!({"cel": {"expression": format!("device.driver == '{DRIVER}'")}});
-        cluster
-            .apply(json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
-                "metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}}))
-            .await?;
-        let request = json!({"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": 2}});
-        cluster
-            .apply(json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
-                "metadata": {"name": "two", "namespace": "default"},
-                "spec": {"spec": {"devices": {"requests": [request]}}}}))
-            .await?;
+        cluster.apply(class()).await?;
+        cluster.apply(template_of_two()).await?;
         let operator = cluster.operator().start()?;
         operator.ready().await?;
         let devices = json!([{"driver": DRIVER, "count": DEVICES}]);
         let gpus = pool("gpu").quick_scale_down("5s").set("/spec/template/devices", devices);
         cluster.apply(gpus).await?;
-        let claims = json!([{"name": "gpus", "resourceClaimTemplateName": "two"}]);
         let train = deployment("train").replicas(3).requests("100m", "64Mi");
-        cluster.apply(train.set_in_pod("/spec/resourceClaims", claims)).await?;
+        cluster.apply(train.set_in_pod("/spec/resourceClaims", claims_of_two())).await?;
         // Two pods a node by their devices, though forty would fit by their cpu.
         wait::until("all pods run on two nodes", TWO_MINUTES, async || {
             publish(cluster).await?;
@@ -64,8 +54,28 @@ async fn pods_with_claims_are_bound_from_zero_and_keep_their_devices() {
     .await;
 }
 
+/// The class of all devices of the driver.
+pub(crate) fn class() -> Value {
+    let selector = json!({"cel": {"expression": format!("device.driver == '{DRIVER}'")}});
+    json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+        "metadata": {"name": DRIVER}, "spec": {"selectors": [selector]}})
+}
+
+/// A template of claims of two devices.
+pub(crate) fn template_of_two() -> Value {
+    let request = json!({"name": "gpus", "exactly": {"deviceClassName": DRIVER, "count": 2}});
+    json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "two", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": [request]}}}})
+}
+
+/// The claims of a pod by that template.
+pub(crate) fn claims_of_two() -> Value {
+    json!([{"name": "gpus", "resourceClaimTemplateName": "two"}])
+}
+
 /// Publishes the devices of nodes that have none yet.
-async fn publish(cluster: &ControlPlane) -> Result<()> {
+pub(crate) async fn publish(cluster: &ControlPlane) -> Result<()> {
     for node in cluster.nodes_of_pool("gpu").await? {
         let (name, uid) = (node.metadata.name.unwrap_or_default(), node.metadata.uid.unwrap_or_default());
         ensure!(!name.is_empty(), "a node has no name");

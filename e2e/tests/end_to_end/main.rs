@@ -47,7 +47,11 @@ mod crash_points_of_a_request;
 #[cfg(test)]
 mod device_mixes;
 #[cfg(test)]
+mod device_taint_rules;
+#[cfg(test)]
 mod devices;
+#[cfg(test)]
+mod devices_as_extended_resources;
 #[cfg(test)]
 mod drain_of_a_pod_that_never_dies;
 #[cfg(test)]
@@ -60,6 +64,7 @@ mod every_kind_with_a_scale;
 mod expander_grpc;
 #[cfg(test)]
 mod explain_page_is_true;
+#[cfg(test)]
 mod external_grpc;
 #[cfg(test)]
 mod external_scaler;
@@ -111,6 +116,7 @@ mod metrics_are_read;
 mod metrics_server_stops;
 #[cfg(test)]
 mod nodes_are_counted_as_the_scheduler_counts;
+#[cfg(test)]
 mod nodes_that_go_next_are_tainted_softly;
 #[cfg(test)]
 mod operator_may_change_only_its_marks_on_nodes;
