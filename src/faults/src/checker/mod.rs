@@ -6,6 +6,7 @@ mod calls;
 mod cloud;
 mod cycles;
 mod end;
+mod gangs;
 mod limits;
 mod observations;
 mod quotas;
@@ -27,6 +28,7 @@ pub use self::buffers::Buffers;
 pub use self::cloud::{CloudWrite, Wrote};
 pub use self::cycles::Cycles;
 pub use self::end::{End, Goal, examine};
+pub use self::gangs::Gangs;
 pub use self::limits::{Limits, RemovalLimit};
 pub use self::observations::Weight;
 pub use self::quotas::{CloudGroup, Quotas};
@@ -183,7 +185,9 @@ pub struct Checker {
     pub buffers: Buffers,
     /// ProvisioningRequests.
     pub requests: Requests,
-    /// Nodes that are free for both.
+    /// Pods that start together.
+    pub gangs: Gangs,
+    /// Nodes that are free for buffers and requests.
     pub rooms: Rooms,
     /// Records of the workloads whose sizes are checked.
     pub workloads: Workloads,
@@ -346,6 +350,7 @@ impl Checker {
             }
         }
         self.note_rooms(store, now);
+        self.note_gangs(store, now);
         if nodes_changed {
             let (all, unready) = truth::readiness(store);
             let unwell = UNREADY_FEW < unready && all < unready * 5;

@@ -12,7 +12,7 @@ use headroom_core::world::node::DELETION_TAINT;
 use headroom_simulator::store::{Kind, ObjectKey, Store, at, condition, text};
 
 /// Pods of a load that fit one node.
-const PODS_PER_NODE: usize = 4;
+pub(super) const PODS_PER_NODE: usize = 4;
 /// Most nodes of the pool: where all are there, somebody waits, and a node that goes makes room.
 pub const NODES_MAX: usize = 12;
 
@@ -86,7 +86,10 @@ impl Checker {
         let since = self.workloads.believed_since(now);
         let (buffers, requests) = (self.buffers.fewest_since(since), self.requests.booked_since(since, now));
         let wanted = buffers + requests;
-        if let Some(left) = self.rooms.most_free(since, &victims).filter(|left| *left < wanted) {
+        // A node that came too small for what waits has no room to take.
+        let had = self.rooms.most_free(since, &BTreeSet::new()).unwrap_or(0);
+        let least = wanted.min(had);
+        if let Some(left) = self.rooms.most_free(since, &victims).filter(|left| *left < least) {
             let nodes: Vec<&str> = victims.into_iter().collect();
             let message = format!(
                 "{} are removed, which leaves {left} free nodes for {buffers} replicas of buffers and {requests} pods of \

@@ -70,6 +70,7 @@ impl Checker {
         self.note_refusals(store, now, pool, &was, after);
         self.check_quotas(store, now, pool, &opened);
         self.check_rooms(now, &opened);
+        self.check_gangs(now, &opened);
         self.check_requests(now, &opened);
         if let Some(removal) = opened.iter().find(|intent| intent.removes()) {
             self.check_freshness(&format!("removal {} is begun", removal.id), now);

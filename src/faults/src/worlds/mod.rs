@@ -7,6 +7,7 @@
 mod buffers;
 mod capacity;
 mod fault_plan;
+mod gangs;
 mod handover;
 mod load;
 mod panics;
@@ -148,6 +149,7 @@ fn play(
         checker.workloads = Workloads::of(&world.scaled, world.runs_hpas);
         checker.quotas.checked = seed_options.theme == Some(Theme::Capacity);
         checker.rooms.checked = matches!(seed_options.theme, Some(Theme::Buffers | Theme::Requests));
+        checker.gangs.checked = seed_options.theme == Some(Theme::Gangs);
         checker.limits.budgets.clone_from(&world.removal_limits);
         checker.limits.lists_are_old = 0 < fault_plan.requests.old_list;
         checker.workloads.others.clone_from(&world.hpas_run_by_others);

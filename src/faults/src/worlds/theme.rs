@@ -45,6 +45,8 @@ pub enum Theme {
     Buffers,
     /// Jobs ask for room as a whole by ProvisioningRequests beside a load that rises and falls
     Requests,
+    /// Pods that start together or not at all come and go beside a load that rises and falls
+    Gangs,
 }
 
 impl Theme {
@@ -63,6 +65,7 @@ impl Theme {
             Theme::Capacity => "capacity",
             Theme::Buffers => "buffers",
             Theme::Requests => "requests",
+            Theme::Gangs => "gangs",
         }
     }
 }
@@ -91,6 +94,7 @@ impl World {
             Theme::Capacity => world.limited_capacity(&mut random),
             Theme::Buffers => world.reserved_room(&mut random),
             Theme::Requests => world.room_asked_for_as_a_whole(&mut random),
+            Theme::Gangs => world.pods_that_start_together(&mut random),
         }
         world
     }
@@ -168,7 +172,8 @@ impl FaultPlan {
             | Theme::Handover
             | Theme::Refused
             | Theme::Pools
-            | Theme::Requests => {}
+            | Theme::Requests
+            | Theme::Gangs => {}
         }
         fault_plan
     }

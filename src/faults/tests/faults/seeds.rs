@@ -7,7 +7,7 @@ use headroom_faults::worlds::{Report, SeedOptions, Theme, run_seed};
 /// Seeds of each run of the tests.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 11] = [
+const DIRECTED: [(Theme, u64); 12] = [
     (Theme::Outage, 8),
     (Theme::Silence, 8),
     (Theme::Choice, 8),
@@ -18,6 +18,7 @@ const DIRECTED: [(Theme, u64); 11] = [
     (Theme::Capacity, 8),
     (Theme::Buffers, 8),
     (Theme::Requests, 8),
+    (Theme::Gangs, 8),
     // Each forgery once: 6 a world, 100 in all.
     (Theme::Forgery, 17),
 ];

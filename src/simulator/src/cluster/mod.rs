@@ -6,6 +6,7 @@ mod deployment;
 mod devices;
 mod disruption;
 mod fit;
+mod gangs;
 mod garbage;
 mod hpa;
 mod job;
@@ -230,6 +231,9 @@ impl SimCluster {
                     self.workloads.add((owner.kind, owner.key));
                 }
                 self.statistics.observe_workload(entry);
+            }
+            Kind::PodGroup | Kind::Workload | Kind::CoschedulingPodGroup | Kind::VolcanoPodGroup => {
+                self.scheduler.observe_gang();
             }
             _ => {}
         }

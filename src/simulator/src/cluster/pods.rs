@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value;
 
 use super::fit::{PodShape, signature};
+use super::gangs::GangOf;
 use crate::store::{Entry, Kind, ObjectKey, at, condition, number, text, timestamp};
 
 /// The life of a pod.
@@ -42,6 +43,8 @@ pub(crate) struct PodFacts {
     pub(crate) ours: bool,
     /// Time until which the scheduler refuses it wherever it fits, as a plugin would.
     pub(crate) refused_until: Option<Timestamp>,
+    /// The gang that it is bound with.
+    pub(crate) gang: Option<Arc<GangOf>>,
     pub(crate) shape: Arc<PodShape>,
     pub(crate) class: usize,
 }
@@ -234,6 +237,7 @@ impl Pods {
             ours: text(pod, &["spec", "schedulerName"]).is_none_or(|name| name == DEFAULT_SCHEDULER),
             refused_until: annotation(super::REFUSED_ANNOTATION)
                 .and_then(|words| refused_until(words, name, created_at)),
+            gang: before.map_or_else(|| GangOf::of(pod).map(Arc::new), |before| before.gang.clone()),
             shape: self.classes[class].clone(),
             class,
         }

@@ -1,4 +1,7 @@
-//! The scheduler: highest priority first, then oldest, onto the emptiest node that fits; it preempts nobody.
+//! The scheduler: highest priority first, then oldest, onto the emptiest node that fits; it preempts nobody. Pods of a gang are
+//! bound together or not at all.
+
+mod together;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +43,10 @@ pub(super) struct Scheduler {
     parked: BTreeMap<usize, (Arc<PodShape>, BTreeSet<Turn>)>,
     /// Pods that are refused for a reason of the scheduler's own, until their time is over.
     refused: BTreeMap<Turn, (Timestamp, usize)>,
+    /// Pods of gangs that could not all be bound, until something changes.
+    held: BTreeMap<Turn, usize>,
+    /// True if a gang, or pods that may be of one, changed since the last turn.
+    gangs_changed: bool,
     turns: FxHashMap<ObjectKey, (Turn, usize)>,
     reported: FxHashSet<ObjectKey>,
     /// The message of the class that failed last in this pass; a pod that is bound meanwhile changes it.
@@ -76,6 +83,7 @@ impl Scheduler {
     }
 
     pub(super) fn observe_pod(&mut self, key: &ObjectKey, pod: Option<&PodFacts>) {
+        self.gangs_changed |= pod.is_none_or(|pod| pod.gang.is_some());
         match pod.filter(|pod| pod.occupies()) {
             Some(pod) => {
                 self.forget_waiting(key);
@@ -124,6 +132,7 @@ impl Scheduler {
         let Some((turn, class)) = self.turns.remove(key) else { return };
         self.waiting.remove(&turn);
         self.refused.remove(&turn);
+        self.held.remove(&turn);
         if let Some((_, turns)) = self.parked.get_mut(&class) {
             turns.remove(&turn);
             if turns.is_empty() {
@@ -134,6 +143,7 @@ impl Scheduler {
 
     /// Binds what fits and reports to the others why not.
     pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
+        self.admit_held();
         self.unpark();
         self.admit_refused(store.now());
         // A pod that has come may be the neighbour that others wait for.
@@ -151,6 +161,10 @@ impl Scheduler {
                 self.refuse(store, turn, class, until);
                 continue;
             }
+            if let Some(gang) = &pod.gang {
+                bound |= self.bind_together(store, pods, gang, (turn, class));
+                continue;
+            }
             let shape = pod.shape.clone();
             // A class that has just failed fails again: nothing frees room during a pass.
             let failed = self.parked.contains_key(&class);
@@ -160,13 +174,7 @@ impl Scheduler {
                 _ => None,
             };
             match best {
-                Some(node) if store.bind(&key, &node, ME).is_ok() => {
-                    if let Some(state) = self.nodes.get(&node).filter(|_| shape.mounts()) {
-                        volumes::provide(store, &key, &shape, &state.shape);
-                    }
-                    if let Ok(Some(Reach { devices: Some(found), .. })) = &reach {
-                        devices::hold(store, &key, &shape, &node, found);
-                    }
+                Some(node) if self.bind(store, &key, &shape, (&node, reach.as_ref().ok())) => {
                     self.turns.remove(&key);
                     self.explained = None;
                     self.occupy(&key, node, shape);
@@ -178,18 +186,44 @@ impl Scheduler {
         bound
     }
 
+    /// Binds a pod with what it mounts; whether it could.
+    fn bind(
+        &self,
+        store: &mut Store,
+        key: &ObjectKey,
+        shape: &PodShape,
+        (node, reach): (&Arc<str>, Option<&Option<Reach>>),
+    ) -> bool {
+        if store.bind(key, node, ME).is_err() {
+            return false;
+        }
+        if let Some(state) = self.nodes.get(node).filter(|_| shape.mounts()) {
+            volumes::provide(store, key, shape, &state.shape);
+        }
+        if let Some(Some(Reach { devices: Some(found), .. })) = reach {
+            devices::hold(store, key, shape, node, found);
+        }
+        true
+    }
+
     /// Marks a pod that fits as one that does not, as a plugin's refusal does.
     fn refuse(&mut self, store: &mut Store, turn: Turn, class: usize, until: Timestamp) {
-        let key = turn.2.clone();
-        if self.reported.insert(key.clone()) {
+        if !self.reported.contains(&turn.2) {
             let message = format!("0/{0} nodes are available: {0} refused by plugin Odd.", self.nodes.len());
-            let now = store.now();
-            // As in `park`: the pod is there.
-            let _ = store.edit(Kind::Pod, &key, ME, |pod| {
-                set_condition(pod, "PodScheduled", "False", "Unschedulable", &message, now);
-            });
+            self.report(store, &turn.2, &message);
         }
         self.refused.insert(turn, (until, class));
+    }
+
+    /// Marks a pod as unschedulable, the first time.
+    fn report(&mut self, store: &mut Store, key: &ObjectKey, message: &str) {
+        if self.reported.insert(key.clone()) {
+            let now = store.now();
+            // The pod is there: it was read from the index a moment ago; a lost race is nothing to report.
+            let _ = store.edit(Kind::Pod, key, ME, |pod| {
+                set_condition(pod, "PodScheduled", "False", "Unschedulable", message, now);
+            });
+        }
     }
 
     /// Lets pods try again whose refusal is over.
@@ -200,6 +234,11 @@ impl Scheduler {
             self.refused.remove(&turn);
             self.waiting.insert(turn, class);
         }
+    }
+
+    /// An object that makes pods a gang has changed.
+    pub(super) fn observe_gang(&mut self) {
+        self.gangs_changed = true;
     }
 
     /// Claims, volumes or limits have changed: pods that mount any are tried again.
@@ -304,7 +343,7 @@ impl Scheduler {
         reach: Result<Option<Reach>, Misfit>,
     ) {
         let key = turn.2.clone();
-        if self.reported.insert(key.clone()) {
+        if !self.reported.contains(&key) {
             // What claims reach is each pod's own.
             let common = matches!(reach, Ok(None));
             let message = match &self.explained {
@@ -315,11 +354,7 @@ impl Scheduler {
                     message
                 }
             };
-            let now = store.now();
-            // The pod is there: it was read from the index a moment ago; a lost race is nothing to report.
-            let _ = store.edit(Kind::Pod, &key, ME, |pod| {
-                set_condition(pod, "PodScheduled", "False", "Unschedulable", &message, now);
-            });
+            self.report(store, &key, &message);
         }
         self.parked.entry(class).or_insert_with(|| (shape, BTreeSet::new())).1.insert(turn);
     }
