@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-shrink
+.PHONY: help check test test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,10 +18,13 @@ check: lint ## The quick loop: formatting, lints, all tests that need no control
 test: ## Everything, on a real control plane too; ends with the counts.
 	@hack/test.sh
 
+test-matrix: ## The end-to-end tests on each version of Kubernetes in e2e/control-plane. ARGS="devices to_zero"
+	hack/test-matrix.sh $(ARGS)
+
 SEEDS ?= 2000
 SHARD ?= 1/1
 MUTANTS ?= 0/1
-THEMES ?= refused outage silence choice load handover pools forgery capacity buffers requests
+THEMES ?= refused outage silence choice load handover pools forgery capacity buffers requests gangs
 CASES ?= 1000000
 STORMS ?= 1000
 FUZZ_SECONDS ?= 600

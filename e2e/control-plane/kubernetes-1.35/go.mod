@@ -1,4 +1,4 @@
-module headroom.dev/e2e/control-plane/kubernetes
+module headroom.dev/e2e/control-plane/kubernetes-1.35
 
 go 1.25.0
 

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Runs the end-to-end tests on each version of Kubernetes in e2e/control-plane, one after the other, and ends with a table.
+#
+#   hack/test-matrix.sh [FILTER…]              the tests whose names contain one of these (default: all)
+#   HEADROOM_VERSIONS="1.35 1.37"              some versions only
+#   HEADROOM_TESTS_AT_ONCE=N                   tests at a time (default: 3)
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+features=(--workspace --features headroom/failpoints --locked)
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+versions=${HEADROOM_VERSIONS:-$(cd e2e/control-plane && printf '%s\n' kubernetes-* | sed 's/kubernetes-//')}
+export HEADROOM_BIN=$target/debug/headroom
+
+cargo build "${features[@]}" --bins && cargo test "${features[@]}" --test end_to_end --no-run || exit
+table= failed=0
+for version in $versions; do
+  echo "=== Kubernetes $version"
+  log=$target/matrix-$version.log
+  HEADROOM_KUBERNETES=$version cargo test "${features[@]}" --test end_to_end -- \
+    --test-threads="${HEADROOM_TESTS_AT_ONCE:-3}" "$@" 2>&1 | tee "$log" || failed=1
+  table+=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/| '"$version"' | \1 | \2 | \3 |/p' "$log")$'\n'
+done
+printf '\n| Kubernetes | passed | failed | ignored |\n| --- | ---: | ---: | ---: |\n%s' "$table"
+exit "$failed"
