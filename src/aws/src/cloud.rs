@@ -124,7 +124,7 @@ impl Cloud {
         snapshot.selected = selected;
         snapshot.select_made(clock);
         snapshot.whole = Some((wanted.clone(), at, clock));
-        snapshot.forget(wanted);
+        snapshot.forget(wanted, clock);
         Ok(())
     }
 

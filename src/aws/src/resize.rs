@@ -316,7 +316,7 @@ pub(crate) async fn delete(cloud: &Cloud, settings: &Settings, victim: &Victim) 
     let id = &victim.id;
     let Some(name) = group_of(cloud, id) else { return gone_or_unknown(cloud, id) };
     let _one_write = cloud.lock(&name).await;
-    if cloud.snapshot().gone.contains(id) {
+    if cloud.snapshot().gone.contains_key(id) {
         return Ok(());
     }
     let Some(group) = cloud.fresh(&name).await.map_err(|error| unread(&error))? else { return Ok(()) };
@@ -351,7 +351,7 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
     let Err(error) = answer else {
         {
             let mut snapshot = cloud.snapshot();
-            snapshot.gone.insert(id.clone());
+            snapshot.gone.insert(id.clone(), None);
             // Until the next read: the size as AWS has it now.
             if let Some(read) = snapshot.groups.get_mut(&group.name).filter(|_| decrement) {
                 read.group.desired = read.group.desired.saturating_sub(1);
@@ -370,7 +370,7 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
     };
     match error.kind {
         _ if leaves => {
-            cloud.snapshot().gone.insert(id.clone());
+            cloud.snapshot().gone.insert(id.clone(), None);
             Ok(())
         }
         Trouble::Invalid => Err(Error::refused(FailureClass::Other, error.message)),
@@ -397,7 +397,7 @@ async fn keep_what_runs(cloud: &Cloud, before: &Group) {
         let replaced = group.instances.iter().any(|one| before.machine(&one.id).is_none());
         let snapshot = cloud.snapshot();
         let stays = |one: &&Machine| {
-            matches!(one.phase(), MachinePhase::Counted(_)) && !snapshot.gone.contains(&one.id)
+            matches!(one.phase(), MachinePhase::Counted(_)) && !snapshot.gone.contains_key(&one.id)
         };
         let runs = u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX);
         drop(snapshot);

@@ -141,8 +141,9 @@ pub struct Snapshot {
     pub whole: Option<(Wanted, UnixTime, Instant)>,
     /// The last failed read, if none has succeeded since.
     pub failure: Option<Failure>,
-    /// Instances that we terminated, until AWS lists them no more.
-    pub gone: BTreeSet<Arc<str>>,
+    /// Instances that we terminated, with the time since which AWS lists them no more: a list may be older than the one before, so
+    /// they stay for [`LIST_LAG`] after that.
+    pub gone: BTreeMap<Arc<str>, Option<Instant>>,
     /// Launch times of instances.
     pub births: BTreeMap<Arc<str>, Birth>,
     /// Launches of groups, as their activities report them.
@@ -337,7 +338,7 @@ impl Snapshot {
         let left_out = before.group.instances.iter().filter(|one| {
             matches!(one.phase(), MachinePhase::Counted(_))
                 && group.machine(&one.id).is_none()
-                && !self.gone.contains(&one.id)
+                && !self.gone.contains_key(&one.id)
                 && recent(&one.id)
         });
         left_out.take(usize::try_from(missing).unwrap_or(0)).cloned().collect()
@@ -346,7 +347,7 @@ impl Snapshot {
     /// Returns the state of an instance that a message names.
     #[must_use]
     pub fn fate(&self, id: &str) -> Fate {
-        if self.gone.contains(id) {
+        if self.gone.contains_key(id) {
             return Fate::Going;
         }
         match self.groups.values().find_map(|read| read.group.machine(id)).map(Machine::phase) {
@@ -357,14 +358,20 @@ impl Snapshot {
     }
 
     /// Drops what belongs to groups and instances that are there no more.
-    pub fn forget(&mut self, wanted: &Wanted) {
+    pub fn forget(&mut self, wanted: &Wanted, clock: Instant) {
         let selected: BTreeSet<&Arc<str>> = self.selected.values().flatten().collect();
         self.groups.retain(|name, _| wanted.names.contains(name) || selected.contains(name));
         let groups = &self.groups;
         let listed: BTreeSet<Arc<str>> =
             groups.values().flat_map(|read| &read.group.instances).map(|one| one.id.clone()).collect();
         self.births.retain(|id, _| listed.contains(id));
-        self.gone.retain(|id| listed.contains(id));
+        self.gone.retain(|id, unlisted_since| {
+            if listed.contains(id) {
+                *unlisted_since = None;
+                return true;
+            }
+            clock < *unlisted_since.get_or_insert(clock) + LIST_LAG
+        });
         self.launches.retain(|name, _| groups.contains_key(name));
         self.wrote.retain(|name, _| groups.contains_key(name));
         self.shapes.retain(|name, _| groups.contains_key(name));

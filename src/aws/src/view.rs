@@ -223,7 +223,7 @@ fn interrupted(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str
 fn instances(group: &Group, snapshot: &Snapshot) -> BTreeMap<Arc<str>, Instance> {
     let instances = group.instances.iter().filter_map(|machine| {
         let state = match machine.phase() {
-            _ if snapshot.gone.contains(&machine.id) => InstanceState::Deleting,
+            _ if snapshot.gone.contains_key(&machine.id) => InstanceState::Deleting,
             MachinePhase::Counted(state) => state,
             MachinePhase::Leaving => InstanceState::Deleting,
             MachinePhase::Aside | MachinePhase::Warm => return None,

@@ -228,6 +228,21 @@ async fn an_instance_is_terminated_once_and_counts_as_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_older_list_does_not_bring_a_terminated_instance_back() {
+    let bench = Bench::new(vec![group("a", 0, 2, 10)]);
+    bench.observe().await.expect("read");
+    let machine = bench.fake.account().groups["a"].instances[0].clone();
+    assert_eq!(bench.delete(&machine.id).await, Ok(()));
+    bench.pass(6).await;
+    let state = bench.observe().await.expect("read").state;
+    assert!(!state.groups["a"].instances.contains_key(&machine.id), "it is listed no more");
+    bench.fake.account().groups.get_mut("a").expect("there").instances.push(machine.clone());
+    tokio::time::advance(Duration::from_secs(20)).await;
+    let state = bench.observe().await.expect("read").state;
+    assert_eq!(state.groups["a"].instances[&machine.id].state, InstanceState::Deleting);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_place_of_an_instance_that_aws_has_replaced_is_not_taken_from_another() {
     let bench = Bench::new(vec![group("a", 0, 3, 10)]);
     bench.observe().await.expect("read");
