@@ -189,6 +189,12 @@ impl Aws {
         self.plan(group, json!({"fail": fail, "retry_ms": 500})).await
     }
 
+    /// Sets spot prices that hold from now on, as `{type: {zone: "0.031"}}`.
+    pub async fn spot_prices(&self, prices: Value) -> Result<()> {
+        self.send("PUT", "/_sim/spot-prices", &[], &prices.to_string()).await?;
+        Ok(())
+    }
+
     /// The faults that strike calls of the AWS API from now on, in place of those before; see `e2e/aws/asgsim/wire.py`.
     pub async fn faults(&self, faults: Value) -> Result<()> {
         self.send("POST", "/_sim/faults", &[], &faults.to_string()).await?;

@@ -20,7 +20,7 @@ def main():
     from werkzeug.serving import make_server
 
     # Each replaces its part of moto when it is imported.
-    from . import calls, launch_instances, managed_nodegroups, reconcile, wire  # noqa: F401
+    from . import calls, launch_instances, managed_nodegroups, reconcile, spot_prices, wire  # noqa: F401
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     threading.Thread(target=reconcile.loop, daemon=True).start()

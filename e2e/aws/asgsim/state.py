@@ -56,9 +56,11 @@ TOKENS: dict[tuple[str, str], tuple] = {}  # LaunchInstances: what was asked wit
 TERMINATIONS: list[dict] = []  # every instance that was ended, and why
 WRITING: set[str] = set()  # groups with a write under way
 RANDOM: dict[str, random.Random] = {}
+SPOT_PRICES: dict[tuple[str, str], list] = {}  # by type and zone: when and what, in order
 
 EVERYTHING = (
     PLANS, FAULTS, CALLS, LOG, ACTIVITIES, DUE, NEXT_TRY, TOO_MANY_UNTIL, UNEQUAL_SINCE, WARM, TOKENS, TERMINATIONS, WRITING, RANDOM,
+    SPOT_PRICES,
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ POST   /_sim/faults            [fault, ...] in place of all before. A fault is
          {"drop": true}: the connection is closed in place of an answer
 GET    /_sim/calls[/<key>]     {"autoscaling:DescribeAutoScalingGroups": 12, ...}; DELETE clears
 GET    /_sim/log[/<key>]       [{key, call, params, status, at}] in order
+PUT    /_sim/spot-prices       {type: {zone: "0.031"}}: prices that hold from now on
 POST   /_sim/reset             forgets all of this; the groups themselves go with POST /moto-api/reset
 """
 
@@ -27,6 +28,7 @@ from xml.sax.saxutils import escape
 from moto.autoscaling.models import autoscaling_backends
 
 from . import state
+from .spot_prices import set_prices
 from .state import CALLS, FAULTS, LOCK, LOG, PLANS, TERMINATIONS, WARM, WRITING, Era, live, now, plan, reset
 
 CONTROL = "/_sim/"
@@ -212,6 +214,8 @@ def control(method, path, body):
                 CALLS.clear()
         elif (method, room) == ("GET", "log"):
             answer = [entry for entry in LOG if rest in ("", entry["key"])]
+        elif (method, room) == ("PUT", "spot-prices"):
+            set_prices(json.loads(body))
         elif (method, room) == ("POST", "reset"):
             reset()
         else:

@@ -4,6 +4,8 @@ import json
 import threading
 import unittest
 import urllib.error
+from datetime import datetime, timedelta, timezone
+
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
 from .bed import OUT_OF_CAPACITY, ZONES, Case
@@ -227,3 +229,34 @@ class Permissions(Case):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class SpotPrices(Case):
+    def history(self, **more):
+        return self.ec2.describe_spot_price_history(
+            InstanceTypes=["m5.xlarge"], ProductDescriptions=["Linux/UNIX", "Linux/UNIX (Amazon VPC)"], **more
+        )
+
+    def test_the_present_prices_are_one_for_each_zone_and_the_history_has_all(self):
+        before = {p["AvailabilityZone"]: p["SpotPrice"] for p in self.present()}
+        self.assertTrue(set(ZONES) <= set(before), before)
+        self.sim.control("PUT", "spot-prices", {"m5.xlarge": {ZONES[0]: "0.071000"}})
+        self.sim.control("PUT", "spot-prices", {"m5.xlarge": {ZONES[0]: "0.073000"}})
+        after = {p["AvailabilityZone"]: p["SpotPrice"] for p in self.present()}
+        self.assertEqual((after[ZONES[0]], after[ZONES[1]]), ("0.073000", before[ZONES[1]]))
+        own = [p["SpotPrice"] for p in self.history()["SpotPriceHistory"] if p["AvailabilityZone"] == ZONES[0]]
+        self.assertEqual(own[:2], ["0.073000", "0.071000"])
+
+    def present(self):
+        # Times are whole seconds on the wire.
+        moment = datetime.now(timezone.utc) + timedelta(seconds=1)
+        return self.history(StartTime=moment, EndTime=moment)["SpotPriceHistory"]
+
+    def test_answers_come_in_pages_and_the_last_has_an_empty_token(self):
+        moment = datetime.now(timezone.utc)
+        asked = {"StartTime": moment, "EndTime": moment, "MaxResults": 3}
+        first = self.ec2.describe_spot_price_history(InstanceTypes=["m5.large"], **asked)
+        self.assertEqual(len(first["SpotPriceHistory"]), 3)
+        second = self.ec2.describe_spot_price_history(InstanceTypes=["m5.large"], NextToken=first["NextToken"], **asked)
+        zones = [p["AvailabilityZone"] for p in first["SpotPriceHistory"] + second["SpotPriceHistory"]]
+        self.assertEqual((len(zones), len(set(zones)), second["NextToken"]), (5, 5, ""))

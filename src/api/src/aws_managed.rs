@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::common::Duration;
+use super::node_pool::{PRICE_PATTERN, Price};
 
 /// The form of a launch template's id.
 pub const LAUNCH_TEMPLATE_ID_PATTERN: &str = "^lt-[0-9a-f]{1,32}$";
@@ -19,6 +20,9 @@ pub const LAUNCH_TEMPLATE_VERSION_PATTERN: &str = r"^(\$Default|\$Latest|[1-9][0
 
 /// The form of a subnet's id.
 pub const SUBNET_ID_PATTERN: &str = "^subnet-[0-9a-f]{1,32}$";
+
+/// The form of a type of machine, or of all types of a family.
+pub const INSTANCE_TYPE_PATTERN: &str = r"^[a-z0-9-]+\.([a-z0-9-]+|\*)$";
 
 /// Groups that the operator makes: one for each type of machine, zone and market that is needed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,6 +45,18 @@ pub struct AwsManaged {
     #[x_kube(validation = Rule::new("self.all(r, r.key != 'kubernetes.io/arch' || (r.operator == 'In' && size(r.values) == 1))")
         .message("managed.requirements on kubernetes.io/arch must be operator In with one value: a launch template has one image; make another pool for the other architecture"))]
     pub requirements: Vec<AwsRequirement>,
+
+    /// Prices of machines, in place of those that are known otherwise: spot prices are read from EC2, and prices on demand are
+    /// known for common families in us-east-1. The first entry that names a machine counts. Among the types of the pool the
+    /// lowest price for what they take is bought; one without a price comes after those with one. Default: none. At most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 100))]
+    pub prices: Vec<AwsPrice>,
+
+    /// Highest price of a machine. Dearer ones, and those whose price is unknown, are not bought; nodes that are there stay.
+    /// Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_price: Option<Price>,
 
     /// Time after which a group without instances is deleted. It begins anew when the operator does. Default: `10m`. At least
     /// `1m`.
@@ -123,6 +139,46 @@ pub struct AwsRequirement {
     /// Values. Required. 1 to 60.
     #[schemars(length(min = 1, max = 60), inner(length(min = 1, max = 63)))]
     pub values: Vec<String>,
+}
+
+/// Price of a type of machine, or of all types of a family.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.perHour) != has(self.perCpuHour)")
+    .message("managed.prices[] must have exactly one of perHour and perCpuHour: add one, or remove the other"))]
+#[x_kube(validation = Rule::new("!self.instanceType.endsWith('*') || has(self.perCpuHour)")
+    .message("managed.prices[] of a whole family must have perCpuHour: its types differ in size, and so in perHour").field_path(".instanceType"))]
+pub struct AwsPrice {
+    /// Type, such as `m7i.large`, or all types of a family, as `m7i.*`. Required.
+    #[schemars(length(max = 40), regex(pattern = INSTANCE_TYPE_PATTERN))]
+    pub instance_type: String,
+
+    /// Market in which the price holds. Default: `on-demand`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AwsCapacityType")]
+    pub capacity_type: Option<AwsCapacityType>,
+
+    /// Price of one machine for one hour, a decimal number in the currency of all other prices: spot prices that are read are
+    /// in US dollars. Default: none; required unless `perCpuHour` is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 13), regex(pattern = PRICE_PATTERN))]
+    pub per_hour: Option<String>,
+
+    /// Price for one hour of each virtual CPU of a machine. Default: none; required unless `perHour` is set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 13), regex(pattern = PRICE_PATTERN))]
+    pub per_cpu_hour: Option<String>,
+}
+
+/// Markets in which machines are bought.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AwsCapacityType {
+    /// At the list price.
+    #[default]
+    OnDemand,
+    /// At the price of the spot market; AWS may take the machine back.
+    Spot,
 }
 
 /// Properties of machines that conditions are about.

@@ -29,6 +29,8 @@ pub mod types {
     pub const AT_LIMIT: &str = "AtLimit";
     /// Something about the provider's groups needs a person; present while true.
     pub const PROVIDER_DEGRADED: &str = "ProviderDegraded";
+    /// The prices of some machines that may be bought are not known; present while true.
+    pub const PRICE_UNKNOWN: &str = "PriceUnknown";
     /// The cloud may terminate nodes by itself to even out zones; present while true.
     pub const AZ_REBALANCE_ACTIVE: &str = "AZRebalanceActive";
     /// Few enough nodes are unready for the cluster to be scaled.
@@ -65,6 +67,7 @@ pub mod types {
         CLAMPED_BY_PROVIDER,
         AT_LIMIT,
         PROVIDER_DEGRADED,
+        PRICE_UNKNOWN,
         AZ_REBALANCE_ACTIVE,
         CLUSTER_HEALTHY,
         DISRUPTION_STOPPED,

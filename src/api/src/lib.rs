@@ -21,7 +21,8 @@ pub mod template_devices;
 pub mod validate;
 
 pub use aws_managed::{
-    AwsLaunchTemplate, AwsManaged, AwsOperator, AwsRequirement, AwsRequirementKey, AwsSubnets,
+    AwsCapacityType, AwsLaunchTemplate, AwsManaged, AwsOperator, AwsPrice, AwsRequirement, AwsRequirementKey,
+    AwsSubnets,
 };
 pub use cluster_api::{
     ClusterApiGroup, ClusterApiKind, ClusterApiManagement, ClusterApiProvider, ClusterApiSelector,

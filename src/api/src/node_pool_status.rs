@@ -23,7 +23,7 @@ pub struct NodePoolStatus {
 
     /// Ready: the spec is accepted, its inputs can be read and the loop runs. Stalled: only an edit can help. Others,
     /// present while they hold: ScalingUp, ScalingDown, BackingOff, ProviderAvailable, ClampedByProvider, AtLimit,
-    /// ProviderDegraded, AZRebalanceActive.
+    /// ProviderDegraded, PriceUnknown, AZRebalanceActive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
@@ -223,6 +223,11 @@ pub struct GroupStatus {
     /// True when the pool's spec names the group no more: its nodes count until they have left, and it never grows.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub retired: bool,
+
+    /// Price of one node of the group for one hour, where the groups of the pool differ in it and it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20))]
+    pub price_per_hour: Option<String>,
 
     /// Assumed shape of a new node of the group.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::common::{self, BudgetReason, NodeBudget, Resources};
 
-pub use aws_managed::{ValidatedManaged, ValidatedRequirement, ValidatedSubnets};
+pub use aws_managed::{ValidatedManaged, ValidatedPrice, ValidatedRequirement, ValidatedSubnets};
 pub use cluster_api::{ValidatedClusterApi, ValidatedMachineGroup};
 pub use devices::{ValidatedAttribute, ValidatedDevices};
 pub use external_grpc::{ValidatedExternalGroup, ValidatedExternalGrpc};

@@ -57,6 +57,9 @@ pub trait Calls: Send + Sync {
     /// The zones in which these types are offered: type and zone.
     fn offers<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>>;
 
+    /// Present prices of these types on the spot market, by zone; types that are not sold there are left out.
+    fn spot_prices<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<SpotPrice>, CallError>>;
+
     /// Subnets by id or by tags; those that do not exist are left out.
     fn subnets<'a>(&'a self, which: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>>;
 
@@ -127,6 +130,19 @@ pub struct NewGroup {
 
 /// A type, and a zone in which it is offered.
 pub type Offer = (Arc<str>, Arc<str>);
+
+/// Price of a type in a zone on the spot market.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpotPrice {
+    /// The type.
+    pub instance_type: Arc<str>,
+    /// The zone.
+    pub zone: Arc<str>,
+    /// Price of an hour, in millionths of a US dollar.
+    pub per_hour_micro: i64,
+    /// Time since which it holds.
+    pub at: UnixTime,
+}
 
 /// A subnet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

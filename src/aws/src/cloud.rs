@@ -8,6 +8,7 @@ use headroom_core::time::UnixTime;
 use super::activities::{self, Class};
 use super::calls::{CallError, Calls, NAMES_PER_CALL, Trouble};
 use super::group::Group;
+use super::prices::SpotMarket;
 use super::queues;
 use super::quota::quota_family;
 use super::snapshot::{Snapshot, Wanted};
@@ -28,6 +29,8 @@ pub struct Cloud {
     pub host: Arc<Host>,
     /// Launch settings of groups.
     pub templates: Templates,
+    /// Prices of the spot market.
+    pub spot: SpotMarket,
     snapshot: Mutex<Snapshot>,
     /// One refresh at a time.
     refreshing: tokio::sync::Mutex<()>,
@@ -44,6 +47,7 @@ impl Cloud {
             gate,
             host,
             templates: Templates::default(),
+            spot: SpotMarket::default(),
             snapshot: Mutex::default(),
             refreshing: tokio::sync::Mutex::default(),
             locks: Mutex::default(),

@@ -17,11 +17,14 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_runtime_api::http::Request;
 use aws_smithy_types::body::SdkBody;
+use headroom_core::time::UnixTime;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
 
 use super::budget::Budget;
-use super::calls::{CallError, InstanceType, NodeGroup, Offer, Subnet, TemplateData, Trouble, outcome};
+use super::calls::{
+    CallError, InstanceType, NodeGroup, Offer, SpotPrice, Subnet, TemplateData, Trouble, outcome,
+};
 use super::group::{Requirements, TemplateRef};
 use super::xml::{self, Element};
 use headroom_observe::host::Host;
@@ -193,6 +196,32 @@ impl Reader {
             offers.extend(items.iter().filter_map(offer));
         }
         Ok(offers)
+    }
+
+    /// Present prices of these types on the spot market for Linux, by zone. One price of a type and zone for each product that
+    /// AWS tells apart, and those that have changed meanwhile, may be among them.
+    ///
+    /// # Errors
+    /// [`CallError`] when EC2 did not answer, or not with that.
+    pub async fn spot_prices(&self, types: &[Arc<str>]) -> Result<Vec<SpotPrice>, CallError> {
+        let now = self.host.wall().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let mut prices = Vec::new();
+        for types in types.chunks(TYPES_PER_CALL) {
+            // From now to now: the prices that hold, and not their history.
+            let mut form = vec![
+                ("StartTime".to_owned(), now.clone()),
+                ("EndTime".to_owned(), now.clone()),
+                ("ProductDescription.1".to_owned(), "Linux/UNIX".to_owned()),
+                ("ProductDescription.2".to_owned(), "Linux/UNIX (Amazon VPC)".to_owned()),
+                ("MaxResults".to_owned(), "1000".to_owned()),
+            ];
+            let name =
+                |(index, name): (usize, &Arc<str>)| (format!("InstanceType.{}", index + 1), name.to_string());
+            form.extend(types.iter().enumerate().map(name));
+            let items = self.pages("ec2:DescribeSpotPriceHistory", form, "spotPriceHistorySet").await?;
+            prices.extend(items.iter().filter_map(spot_price));
+        }
+        Ok(prices)
     }
 
     /// Subnets by id or by tags; those that do not exist are left out.
@@ -425,6 +454,30 @@ fn requirements(found: &Element) -> Requirements {
         cpus: u32::try_from(number(least("vCpuCount"))).unwrap_or(u32::MAX),
         memory_mib: number(least("memoryMiB")),
     }
+}
+
+/// A price of the spot market; `None` if it cannot be read.
+fn spot_price(item: &Element) -> Option<SpotPrice> {
+    let at: jiff::Timestamp = item.text("timestamp")?.parse().ok()?;
+    Some(SpotPrice {
+        instance_type: item.text("instanceType")?.into(),
+        zone: item.text("availabilityZone")?.into(),
+        per_hour_micro: micros(item.text("spotPrice")?)?,
+        at: UnixTime(at.as_second()),
+    })
+}
+
+/// Millionths of a decimal number that is greater than 0, rounded up.
+fn micros(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = |part: &str| part.bytes().all(|b| b.is_ascii_digit());
+    if whole.is_empty() || 9 < whole.len() || !digits(whole) || !digits(fraction) {
+        return None;
+    }
+    let (kept, rest) = fraction.split_at(fraction.len().min(6));
+    let kept: i64 = format!("{kept:0<6}").parse().ok()?;
+    let up = i64::from(rest.bytes().any(|b| b != b'0'));
+    Some(whole.parse::<i64>().ok()? * 1_000_000 + kept + up).filter(|micros| 0 < *micros)
 }
 
 /// A filter of EC2 as parts of a form.

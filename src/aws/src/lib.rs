@@ -12,6 +12,7 @@ pub mod interruptions;
 mod managed;
 mod options;
 pub mod origin;
+mod prices;
 mod queues;
 mod quota;
 mod requirements;

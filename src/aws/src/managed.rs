@@ -14,6 +14,7 @@ use super::activities::Class;
 use super::calls::{InstanceType, NewGroup};
 use super::cloud::Cloud;
 use super::group::{Group, Launches, TemplateRef};
+use super::prices;
 use super::quota::quota_family;
 use super::requirements;
 use super::shape;
@@ -35,6 +36,8 @@ struct Facts {
     offers: BTreeSet<(Arc<str>, Arc<str>)>,
     /// The subnet of each zone.
     subnets: BTreeMap<Arc<str>, Arc<str>>,
+    /// The region.
+    region: Option<Arc<str>>,
 }
 
 /// A group that may be made, or has been.
@@ -46,6 +49,15 @@ struct Candidate {
     subnet: Arc<str>,
     spot: bool,
     rank: u32,
+    /// Price for an hour, in millionths; `None` while it is unknown.
+    price_per_hour_micro: Option<i64>,
+}
+
+impl Candidate {
+    fn is_too_dear(&self, managed: &Managed) -> bool {
+        let within = |max| self.price_per_hour_micro.is_some_and(|price| price <= max);
+        managed.max_price_micro.is_some_and(|max| !within(max))
+    }
 }
 
 /// Groups that a pool considers.
@@ -71,7 +83,7 @@ pub(crate) async fn complete(
     state: &mut ProviderState,
 ) {
     forget_gone(cloud, state);
-    let facts = match facts(cloud, managed).await {
+    let facts = match facts(cloud, settings.region.as_ref(), managed).await {
         Ok(facts) => facts,
         Err(words) => {
             // Which group is of which shape, and which others there may be, is not known: nothing is bought by guess.
@@ -82,7 +94,8 @@ pub(crate) async fn complete(
         }
     };
     let existing: BTreeSet<Arc<str>> = state.groups.keys().cloned().collect();
-    let candidates = candidates(managed, &facts, &existing);
+    let mut candidates = candidates(managed, &facts, &existing);
+    state.notices.extend(price_spot(cloud, managed, &mut candidates).await);
     state.notices.extend(remark(&candidates));
     let current: BTreeMap<&Arc<str>, &Candidate> =
         candidates.considered.iter().map(|candidate| (&candidate.name, candidate)).collect();
@@ -107,6 +120,22 @@ fn forget_gone(cloud: &Cloud, state: &mut ProviderState) {
     state.notices.retain(|notice| !notice.group.as_ref().is_some_and(is_gone));
 }
 
+/// Sets the prices of spot candidates and takes out those that are too dear; notices on prices that are not known.
+async fn price_spot(cloud: &Cloud, managed: &Managed, candidates: &mut Candidates) -> Vec<Notice> {
+    let considered = &mut candidates.considered;
+    let types = considered.iter().filter(|one| one.spot).map(|one| one.machine.name.clone()).collect();
+    let market = prices::spot(cloud, &types).await;
+    for one in considered.iter_mut().filter(|one| one.spot) {
+        one.price_per_hour_micro = market.of(managed, &one.machine, &one.zone);
+    }
+    let unpriced = considered.iter().filter(|one| one.price_per_hour_micro.is_none());
+    let unpriced = unpriced.map(|one| (one.machine.name.clone(), one.spot)).collect();
+    let before = considered.len();
+    considered.retain(|one| !one.spot || !one.is_too_dear(managed));
+    candidates.total -= before - considered.len();
+    market.notice.into_iter().chain(prices::unknown(&unpriced, managed.max_price_micro.is_some())).collect()
+}
+
 fn freeze(group: &mut GroupState) {
     group.max = group.max.min(group.target);
 }
@@ -115,13 +144,13 @@ fn remark(candidates: &Candidates) -> Option<Notice> {
     let Candidates { considered, total } = candidates;
     let notice = |kind, message: String| Notice { kind, group: None, message: message.into() };
     if considered.is_empty() {
-        let words = "no type of machine meets managed.requirements in the zones of managed.subnets";
+        let words = "no type of machine meets managed.requirements and managed.maxPrice in the zones of managed.subnets";
         return Some(notice(NoticeKind::GroupUnsupported, words.to_owned()));
     }
     (considered.len() < *total).then(|| {
         let words = format!(
-            "{} of {total} possible groups (type, zone and market) are considered, of each size the newest type first: \
-             narrow managed.requirements to choose others",
+            "{} of {total} possible groups (type, zone and market) are considered, of each size the cheapest type on demand \
+             first, or the newest: narrow managed.requirements to choose others",
             considered.len()
         );
         notice(NoticeKind::BoundsClamped, words)
@@ -147,6 +176,7 @@ fn adopt(
         return;
     };
     state.rank = Some(candidate.rank);
+    state.price_per_hour_micro = candidate.price_per_hour_micro;
     // What is narrower than the group's own bounds holds it back for a reason.
     if group.max <= state.max {
         // Its size is raised with the increase that needs it.
@@ -189,6 +219,7 @@ fn possible(
         template: shape::template(&group, pool, settings, &resolved).ok().map(Arc::new),
         failures: used_up(cloud, candidate, now).into_iter().collect(),
         rank: Some(candidate.rank),
+        price_per_hour_micro: candidate.price_per_hour_micro,
         possible: true,
         ..GroupState::default()
     }
@@ -218,7 +249,9 @@ pub(crate) async fn new_group(
     managed: &Managed,
     name: &Arc<str>,
 ) -> Result<Option<NewGroup>, String> {
-    let facts = facts(cloud, managed).await?;
+    // Prices do not matter for one that has been chosen.
+    let managed = &Managed { max_price_micro: None, ..managed.clone() };
+    let facts = facts(cloud, None, managed).await?;
     // The bound on their number does not matter for one that has been chosen.
     let wanted = BTreeSet::from([name.clone()]);
     let candidates = candidates(managed, &facts, &wanted).considered;
@@ -241,7 +274,7 @@ pub(crate) fn template_ref(managed: &Managed) -> TemplateRef {
     }
 }
 
-async fn facts(cloud: &Cloud, managed: &Managed) -> Result<Facts, String> {
+async fn facts(cloud: &Cloud, region: Option<&Arc<str>>, managed: &Managed) -> Result<Facts, String> {
     let data = templates::template_data(cloud, &template_ref(managed)).await?;
     if data.spot {
         return Err(
@@ -264,20 +297,28 @@ async fn facts(cloud: &Cloud, managed: &Managed) -> Result<Facts, String> {
     machines.retain(|machine| requirements::meets(machine, &managed.requirements));
     let names: Vec<Arc<str>> = machines.iter().map(|machine| machine.name.clone()).collect();
     let offers = templates::offers(cloud, &names).await?;
-    Ok(Facts { version: data.version, machines, offers, subnets })
+    Ok(Facts { version: data.version, machines, offers, subnets, region: region.cloned() })
 }
 
 /// The groups that the spec asks for, those of `kept` before others, up to [`CONSIDERED_MAX`].
 fn candidates(managed: &Managed, facts: &Facts, kept: &BTreeSet<Arc<str>>) -> Candidates {
     let mut all: Vec<Vec<Candidate>> = Vec::new();
-    for machine in requirements::in_order(facts.machines.clone()) {
+    let on_demand = |machine: &InstanceType| prices::on_demand(managed, facts.region.as_deref(), machine);
+    for machine in requirements::in_order(facts.machines.clone(), on_demand) {
         let mut of_shape = Vec::new();
+        let price = on_demand(&machine);
         for spot in requirements::markets(&machine, &managed.requirements) {
             for (zone, subnet) in &facts.subnets {
                 if facts.offers.contains(&(machine.name.clone(), zone.clone())) {
                     let name = name_of(managed, &machine.name, zone, subnet, spot);
                     let (zone, subnet) = (zone.clone(), subnet.clone());
-                    of_shape.push(Candidate { name, machine: machine.clone(), zone, subnet, spot, rank: 0 });
+                    let price_per_hour_micro = price.filter(|_| !spot);
+                    let machine = machine.clone();
+                    let one = Candidate { name, machine, zone, subnet, spot, rank: 0, price_per_hour_micro };
+                    // Spot prices are read for those that are considered.
+                    if spot || !one.is_too_dear(managed) {
+                        of_shape.push(one);
+                    }
                 }
             }
         }
@@ -376,6 +417,7 @@ mod tests {
             offers: offers.collect(),
             subnets: zones.iter().map(|zone| (Arc::from(*zone), Arc::from("subnet-1"))).collect(),
             machines: machines.clone(),
+            region: None,
         };
         let web = managed("web");
         let found = candidates(&web, &facts, &BTreeSet::new());

@@ -118,17 +118,21 @@ pub(crate) fn patterns(managed: &Managed) -> Vec<Arc<str>> {
     requirement.values.iter().map(|value| format!("{value}{end}").into()).collect()
 }
 
-/// Machines in the order in which they are considered: of each size the newest generation first, then of each size the
-/// next one, and so on; small sizes before large ones. So a bound on their number leaves each size a type.
+/// Machines in the order in which they are considered: of each size the cheapest first, where no price is known the newest
+/// generation, then of each size the next one, and so on; small sizes before large ones. So a bound on their number leaves
+/// each size a type.
 #[must_use]
-pub(crate) fn in_order(machines: Vec<InstanceType>) -> Vec<InstanceType> {
+pub(crate) fn in_order(
+    machines: Vec<InstanceType>,
+    price: impl Fn(&InstanceType) -> Option<i64>,
+) -> Vec<InstanceType> {
     let mut sizes: BTreeMap<(u32, u64, u32), Vec<InstanceType>> = BTreeMap::new();
     for machine in machines {
         sizes.entry((machine.cpus, machine.memory_mib, machine.gpus)).or_default().push(machine);
     }
     let mut layers: Vec<(usize, InstanceType)> = Vec::new();
     for (_, mut alike) in sizes {
-        alike.sort_by_key(preference);
+        alike.sort_by_cached_key(|one| (price(one).is_none(), price(one), preference(one)));
         layers.extend(alike.into_iter().enumerate());
     }
     // Stable: within a layer the sizes stay in order.
@@ -136,13 +140,14 @@ pub(crate) fn in_order(machines: Vec<InstanceType>) -> Vec<InstanceType> {
     layers.into_iter().map(|(_, machine)| machine).collect()
 }
 
-/// Order of machines of one size: newer generations first, then plain families before special ones.
+/// Order of machines of one size and price: newer generations first, then plain families before special ones.
 fn preference(machine: &InstanceType) -> (Reverse<u32>, usize, Arc<str>) {
     let Parts { generation, family, .. } = parts(&machine.name);
     (Reverse(generation.unwrap_or(0)), family.len(), machine.name.clone())
 }
 
-/// Key by which groups are ranked: small machines first, spot before on demand, then as [`in_order`] has them.
+/// Key by which groups are ranked: small machines first, spot before on demand, then newer generations. Prices
+/// have no part in it: they move.
 pub(crate) fn rank_key(machine: &InstanceType, spot: bool) -> impl Ord + use<> {
     (machine.cpus, machine.memory_mib, machine.gpus, !spot, preference(machine))
 }
@@ -228,7 +233,10 @@ mod tests {
             machine("m7i-flex.large", 2, 8),
             machine("c7i.xlarge", 4, 8),
         ];
-        let order: Vec<_> = in_order(all).into_iter().map(|machine| machine.name.to_string()).collect();
+        let order: Vec<_> =
+            in_order(all.clone(), |_| None).into_iter().map(|machine| machine.name.to_string()).collect();
         assert_eq!(order, ["m7i.large", "c7i.xlarge", "m7i.xlarge", "m7i-flex.large", "m5.large"]);
+        let price = |machine: &InstanceType| machine.name.starts_with("m5").then_some(1);
+        assert_eq!(&*in_order(all, price)[0].name, "m5.large", "the one whose price is known comes first");
     }
 }

@@ -19,7 +19,7 @@ use headroom_core::time::UnixTime;
 use super::budget::Budget;
 use super::calls::{
     CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
-    Subnet, TemplateData, outcome,
+    SpotPrice, Subnet, TemplateData, outcome,
 };
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
@@ -277,6 +277,10 @@ impl Calls for Sdk {
 
     fn offers<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>> {
         Box::pin(self.reader.offers(types))
+    }
+
+    fn spot_prices<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<SpotPrice>, CallError>> {
+        Box::pin(self.reader.spot_prices(types))
     }
 
     fn subnets<'a>(&'a self, which: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>> {

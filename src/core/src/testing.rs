@@ -707,6 +707,14 @@ impl WorldBuilder {
         self.group_state(pool, id, GroupState { options: Some(options.into()), ..state })
     }
 
+    /// Sets the price of a node of a group for an hour, in millionths; the group is there already.
+    #[must_use]
+    pub fn group_price(self, pool: &str, id: &str, micro: i64) -> Self {
+        let provider = self.world.provider(pool).and_then(Known::value);
+        let state = provider.and_then(|provider| provider.groups.get(id)).cloned().unwrap_or_default();
+        self.group_state(pool, id, GroupState { price_per_hour_micro: Some(micro), ..state })
+    }
+
     /// Sets the reason that no node of a group is removed; the group is there already.
     #[must_use]
     pub fn group_hold(self, pool: &str, id: &str, hold: Hold) -> Self {

@@ -12,7 +12,7 @@ use headroom_core::world::World;
 use headroom_core::world::pod::SafeToEvict;
 
 use crate::consolidation::{
-    bought, cluster, increases, large, marked, oversized, reason, replaced, replica, settings, small,
+    LARGE, bought, cluster, increases, large, marked, oversized, reason, replaced, replica, settings, small,
     unneeded, with_small,
 };
 
@@ -167,6 +167,25 @@ fn a_saving_counts_in_prices_if_all_are_declared_and_else_by_amounts() {
     let four = cluster(nodes.map(small), pods, (0, 4)).build();
     let words = purchase(&settings(), &four).expect("a purchase");
     assert!(words.contains("in place of 4 nodes (a, b, c and others)"), "{words}");
+}
+
+#[test]
+fn a_price_of_a_group_that_moves_replaces_nodes_only_by_the_saving_that_is_asked_for() {
+    let priced = |small: i64| {
+        let world = oversized().group_price("large", "large-1", LARGE);
+        world.group_price("small", "small-1", small).build()
+    };
+    let unpriced = with(|config| config.pools.iter_mut().for_each(|pool| pool.price_per_hour_micro = None));
+    for config in [&settings(), &unpriced] {
+        assert_eq!(purchases(&priced(LARGE * 84 / 100), config), [("small-1".into(), 0, 1)]);
+        assert_eq!(purchases(&priced(LARGE * 86 / 100), config), []);
+    }
+    let still = with(|config| {
+        for pool in &mut config.pools {
+            pool.scale_down.policy = Policy::WhenUnderutilized;
+        }
+    });
+    assert_eq!(purchases(&priced(1), &still), []);
 }
 
 /// The plan half a minute after the purchase, when this node has come for it.

@@ -1,4 +1,4 @@
-//! Amounts requested, offered and wasted in each pool, with its cost where prices are declared.
+//! Amounts requested, offered and wasted in each pool, with its cost where prices are known.
 
 use std::collections::BTreeMap;
 
@@ -32,7 +32,8 @@ pub struct Row {
     pub memory_requested_bytes: i64,
     /// Memory offered.
     pub memory_offered_bytes: i64,
-    /// Cost of its nodes an hour, in millionths of a currency unit; absent where no price is declared.
+    /// Cost of its nodes an hour, in millionths of a currency unit; absent where the price of a
+    /// node is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_per_hour_micro: Option<i64>,
     /// The part of that which is paid for what nobody requests: the idle part of the fuller of cpu and memory.
@@ -57,10 +58,18 @@ pub fn rows(opened: &Opened<'_>) -> Vec<Row> {
         let pods = entry.pods.iter().filter(|id| !opened.world.pod(**id).pod.phase.finished()).count();
         row.pods = row.pods.saturating_add(u32::try_from(pods).unwrap_or(u32::MAX));
         add(row, &entry.requested, &node.allocatable);
+        let of_pool = || config.pool(name).and_then(|pool| pool.price_per_hour_micro);
+        let price = opened.world.reported_price_micro(node).or_else(of_pool);
+        row.cost_per_hour_micro = match (row.nodes, price) {
+            (1, price) => price,
+            (_, price) => row.cost_per_hour_micro.zip(price).map(|(sum, price)| sum.saturating_add(price)),
+        };
     }
     for row in rows.values_mut() {
-        let price = config.pool(&row.pool).and_then(|pool| pool.price_per_hour_micro);
-        row.cost_per_hour_micro = price.map(|price| price.saturating_mul(i64::from(row.nodes)));
+        let priced = || config.pool(&row.pool).is_some_and(|pool| pool.price_per_hour_micro.is_some());
+        if row.nodes == 0 && priced() {
+            row.cost_per_hour_micro = Some(0);
+        }
         row.wasted_per_hour_micro = row.cost_per_hour_micro.map(|cost| {
             let used = part(row.cpu_requested_milli, row.cpu_offered_milli)
                 .max(part(row.memory_requested_bytes, row.memory_offered_bytes));

@@ -7,7 +7,9 @@ use headroom_api::node_pool;
 use headroom_api::validate::{ValidatedAws, ValidatedManaged, ValidatedPool};
 
 pub use headroom_api::aws_managed::{AwsOperator as Operator, AwsRequirementKey as RequirementKey};
-pub use headroom_api::validate::{ValidatedRequirement as Requirement, ValidatedSubnets as Subnets};
+pub use headroom_api::validate::{
+    ValidatedPrice as DeclaredPrice, ValidatedRequirement as Requirement, ValidatedSubnets as Subnets,
+};
 
 use headroom_core::time::Seconds;
 
@@ -58,6 +60,10 @@ pub struct Managed {
     pub subnets: Vec<Subnets>,
     /// Conditions on machines.
     pub requirements: Vec<Requirement>,
+    /// Declared prices; the first that names a machine counts.
+    pub prices: Vec<DeclaredPrice>,
+    /// Highest price of a machine for an hour, in millionths; `None` for any.
+    pub max_price_micro: Option<i64>,
     /// Time after which a group without instances is deleted.
     pub delete_empty_after: Seconds,
 }
@@ -70,6 +76,8 @@ impl Managed {
             template_version,
             subnets,
             requirements,
+            prices,
+            max_price_micros,
             delete_empty_after,
         } = valid;
         Self {
@@ -80,6 +88,8 @@ impl Managed {
             template_version: template_version.as_str().into(),
             subnets: subnets.clone(),
             requirements: requirements.clone(),
+            prices: prices.clone(),
+            max_price_micro: max_price_micros.map(|micros| i64::try_from(micros).unwrap_or(i64::MAX)),
             delete_empty_after: Seconds(i64::try_from(delete_empty_after.as_secs()).unwrap_or(i64::MAX)),
         }
     }

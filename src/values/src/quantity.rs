@@ -212,6 +212,13 @@ pub fn format_cpu(milli: i64) -> String {
     if milli % 1000 == 0 { (milli / 1000).to_string() } else { format!("{milli}m") }
 }
 
+/// A price in millionths as people write it: `0.0912`. What is below 0 counts as 0.
+pub fn format_price(micro: i64) -> String {
+    let micro = micro.max(0);
+    let decimal = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
+    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
 /// Bytes as people write them: the largest of Ki, Mi, Gi, Ti, Pi and Ei that leaves a whole number.
 pub fn format_bytes(bytes: i64) -> String {
     let suffixes = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];

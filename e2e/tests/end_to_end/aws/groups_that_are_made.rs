@@ -92,3 +92,56 @@ fn account_without_groups_gets_those_that_pods_need_and_loses_them_again() {
         Ok(())
     });
 }
+
+#[test]
+fn cheapest_market_is_bought_by_prices_that_are_read_once_in_ten_minutes() {
+    aws_test(async |bed| {
+        account(bed).await?;
+        let zones = |a: &str, b: &str| json!({"us-east-1a": a, "us-east-1b": b});
+        bed.aws
+            .spot_prices(
+                json!({"m5.xlarge": zones("0.071000", "0.075500"), "m5.4xlarge": zones("0.9", "0.9")}),
+            )
+            .await?;
+        let requirements = json!([
+            {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5"]},
+            {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4", "16"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
+        ]);
+        let pool = managed_pool().set("/spec/provider/aws/managed/requirements", requirements);
+        bed.cluster.apply(pool.quick_scale_down("2s")).await?;
+        let _operator = bed.operator().start()?;
+        bed.cluster.apply(deployment("web").replicas(2 * PODS_A_NODE)).await?;
+        let rows = wait::until("the cheapest market of each zone has a node", MINUTE, async || {
+            let status = bed.cluster.pool_status("general").await?;
+            let rows: Vec<(String, String)> = rows_with_nodes(&status);
+            ensure!(rows.len() == 2, "groups are {}", status["groups"]);
+            Ok(rows)
+        })
+        .await?;
+        for ((id, price), (zone, expected)) in
+            rows.iter().zip([("us-east-1a", "0.071"), ("us-east-1b", "0.0755")])
+        {
+            ensure!(id.contains(&format!("m5.xlarge-{zone}-spot-")) && price == expected, "{id} at {price}");
+        }
+        let decisions = bed.cluster.pool_status("general").await?["decisions"].to_string();
+        ensure!(decisions.contains("0.071 an hour each"), "decisions are {decisions}");
+        let asked = bed.aws.calls().await?.get("ec2:DescribeSpotPriceHistory").copied();
+        ensure!(asked == Some(1), "spot prices were asked for {asked:?} times");
+        Ok(())
+    });
+}
+
+/// Id and price of the groups that have nodes, in order of ids.
+fn rows_with_nodes(status: &serde_json::Value) -> Vec<(String, String)> {
+    let text = |row: &serde_json::Value, field: &str| row[field].as_str().unwrap_or_default().to_owned();
+    let rows = status["groups"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|row| 0 < row["ready"].as_i64().unwrap_or(0));
+    let mut rows: Vec<(String, String)> =
+        rows.map(|row| (text(row, "id"), text(row, "pricePerHour"))).collect();
+    rows.sort();
+    rows
+}

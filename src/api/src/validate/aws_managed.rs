@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Checker;
-use crate::aws_managed::{AwsManaged, AwsOperator, AwsRequirement, AwsRequirementKey, AwsSubnets};
+use super::pool::price_micros;
+use crate::aws_managed::{
+    AwsCapacityType, AwsManaged, AwsOperator, AwsPrice, AwsRequirement, AwsRequirementKey, AwsSubnets,
+};
 
 /// Groups that the operator makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +22,10 @@ pub struct ValidatedManaged {
     pub subnets: Vec<ValidatedSubnets>,
     /// Conditions on machines.
     pub requirements: Vec<ValidatedRequirement>,
+    /// Prices; the first that names a machine counts.
+    pub prices: Vec<ValidatedPrice>,
+    /// Highest price of a machine for an hour, in millionths; `None` for any.
+    pub max_price_micros: Option<u64>,
     /// Time after which a group without instances is deleted; at least a minute.
     pub delete_empty_after: Duration,
 }
@@ -43,9 +50,23 @@ pub struct ValidatedRequirement {
     pub values: Vec<String>,
 }
 
+/// Price of a type of machine, or of all types of a family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ValidatedPrice {
+    /// A type, or a family with `.*`.
+    pub instance_type: String,
+    /// True for spot, false for on demand.
+    pub spot: bool,
+    /// Price of an hour, in millionths.
+    pub micros: u64,
+    /// True if `micros` is the price of each virtual CPU, false if it is that of the machine.
+    pub per_cpu: bool,
+}
+
 pub(super) fn read(check: &mut Checker, written: &AwsManaged) -> ValidatedManaged {
     // Without `..`: a new field that nobody reads here must not compile.
-    let AwsManaged { launch_template, subnets, requirements, delete_empty_after } = written;
+    let AwsManaged { launch_template, subnets, requirements, prices, max_price, delete_empty_after } =
+        written;
     let path = "spec.provider.aws.managed";
     check.require(
         launch_template.id.is_some() != launch_template.name.is_some(),
@@ -69,6 +90,13 @@ pub(super) fn read(check: &mut Checker, written: &AwsManaged) -> ValidatedManage
     for (index, requirement) in requirements.iter().enumerate() {
         check_requirement(check, requirement, &format!("{path}.requirements[{index}]"));
     }
+    let prices = prices.iter().enumerate().map(|(index, price)| read_price(check, price, index)).collect();
+    let max_price_micros = max_price.as_ref().and_then(|price| {
+        let micros = price_micros(&price.per_hour);
+        let fix = "write a decimal number such as 0.5";
+        check.require(micros.is_some(), &format!("{path}.maxPrice.perHour"), "is not a price", fix);
+        micros
+    });
     let empty_path = format!("{path}.deleteEmptyAfter");
     let delete_empty_after = check.duration(delete_empty_after.as_ref(), 600, &empty_path);
     let long = Duration::from_secs(60) <= delete_empty_after;
@@ -84,7 +112,45 @@ pub(super) fn read(check: &mut Checker, written: &AwsManaged) -> ValidatedManage
         template_version: launch_template.version.clone().unwrap_or_else(|| "$Default".to_owned()),
         subnets,
         requirements: requirements.iter().map(requirement).collect(),
+        prices,
+        max_price_micros,
         delete_empty_after,
+    }
+}
+
+fn read_price(check: &mut Checker, written: &AwsPrice, index: usize) -> ValidatedPrice {
+    let AwsPrice { instance_type, capacity_type, per_hour, per_cpu_hour } = written;
+    let path = format!("spec.provider.aws.managed.prices[{index}]");
+    check.require(
+        per_hour.is_some() != per_cpu_hour.is_some(),
+        &path,
+        "must have exactly one of perHour and perCpuHour",
+        "add one, or remove the other",
+    );
+    check.require(
+        !instance_type.ends_with('*') || per_cpu_hour.is_some(),
+        &path,
+        "is of a whole family without perCpuHour",
+        "write perCpuHour, since its types differ in size, or one type",
+    );
+    let named = instance_type.split_once('.').is_some_and(|(family, size)| {
+        let word =
+            |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        word(family) && (word(size) || size == "*")
+    });
+    check.require(
+        named,
+        &path,
+        "has an unknown form of instanceType",
+        "write a type such as m7i.large, or m7i.*",
+    );
+    let micros = per_cpu_hour.as_ref().or(per_hour.as_ref()).map(|text| price_micros(text));
+    check.require(micros != Some(None), &path, "is not a price", "write a decimal number such as 0.0504");
+    ValidatedPrice {
+        instance_type: instance_type.clone(),
+        spot: capacity_type.unwrap_or_default() == AwsCapacityType::Spot,
+        micros: micros.flatten().unwrap_or(0),
+        per_cpu: per_cpu_hour.is_some(),
     }
 }
 

@@ -458,7 +458,7 @@ fn read_schedules(check: &mut Checker, schedules: &[Schedule], pool_max: u32) ->
 }
 
 /// Millionths of a decimal number with at most six digits on each side of the point.
-fn price_micros(text: &str) -> Option<u64> {
+pub(super) fn price_micros(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |part: &str| (1..=6).contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit());
     if !digits(whole) || !digits(fraction) {

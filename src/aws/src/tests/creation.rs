@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headroom_core::world::provider::{FailureClass, GroupState, NoticeKind, ProviderState};
-use headroom_provider::aws::{Operator, Requirement, RequirementKey, Settings, Subnets};
+use headroom_provider::aws::{
+    DeclaredPrice, Managed, Operator, Requirement, RequirementKey, Settings, Subnets,
+};
 use headroom_provider::{CloudProvider, Increased, ProviderSettings};
 
 use super::super::group::Launches;
@@ -12,6 +14,7 @@ use super::fake::{Bench, group, is_unknown};
 
 const CREATE: &str = "autoscaling:CreateAutoScalingGroup";
 const DELETE: &str = "autoscaling:DeleteAutoScalingGroup";
+const HISTORY: &str = "ec2:DescribeSpotPriceHistory";
 const SET: &str = "autoscaling:SetDesiredCapacity";
 
 async fn seen(bench: &Bench) -> ProviderState {
@@ -44,7 +47,8 @@ async fn each_shape_and_zone_that_may_be_is_a_group_of_size_zero() {
     assert_eq!(template.node.labels.get("node.kubernetes.io/instance-type"), Some("m7i.large"));
     assert_eq!(template.node.labels.get("topology.kubernetes.io/zone"), Some("eu-west-1b"));
     assert_eq!(named(&state, "m7i.2xlarge").1.rank, Some(1), "of two sizes the smaller comes first");
-    assert!(state.notices.is_empty(), "{:?}", state.notices);
+    let kinds: Vec<_> = state.notices.iter().map(|notice| notice.kind).collect();
+    assert_eq!(kinds, [NoticeKind::PriceUnknown], "{:?}", state.notices);
     assert!(bench.fake.account().groups.is_empty(), "nothing is made before it is needed");
 }
 
@@ -262,4 +266,121 @@ async fn at_rest_possible_groups_cost_no_calls() {
     }
     let after: u32 = bench.fake.account().calls.values().sum();
     assert_eq!(after - before, 9, "a look for groups a minute: {:?}", bench.fake.account().calls);
+}
+
+fn of_managed(bench: &mut Bench) -> &mut Managed {
+    settings(bench).managed.as_mut().expect("managed")
+}
+
+/// A pool of both markets; spot costs more in zone b.
+fn of_both_markets() -> Bench {
+    let mut bench = Bench::managed(1);
+    let values = vec!["spot".to_owned(), "on-demand".to_owned()];
+    of_managed(&mut bench).requirements =
+        vec![Requirement { key: RequirementKey::Market, operator: Operator::In, values }];
+    let price = |type_: &str, zone: &str, micro| ((Arc::from(type_), Arc::from(zone)), micro);
+    bench.fake.account().spot_prices = [
+        price("m7i.large", "eu-west-1a", 30_000),
+        price("m7i.large", "eu-west-1b", 35_000),
+        price("m7i.2xlarge", "eu-west-1a", 160_000),
+    ]
+    .into();
+    bench
+}
+
+fn price_of(state: &ProviderState, words: &str) -> Option<i64> {
+    named(state, words).1.price_per_hour_micro
+}
+
+#[tokio::test(start_paused = true)]
+async fn prices_are_declared_or_the_latest_of_the_spot_market() {
+    let mut bench = of_both_markets();
+    of_managed(&mut bench).prices =
+        vec![DeclaredPrice { instance_type: "m7i.*".to_owned(), spot: false, micros: 50_000, per_cpu: true }];
+    let state = seen(&bench).await;
+    assert_eq!(price_of(&state, "m7i.large-eu-west-1a-spot"), Some(30_000));
+    assert_eq!(price_of(&state, "m7i.large-eu-west-1b-spot"), Some(35_000));
+    assert_eq!(price_of(&state, "m7i.large-eu-west-1b-on-demand"), Some(100_000));
+    assert_eq!(price_of(&state, "m7i.2xlarge-eu-west-1a-on-demand"), Some(400_000));
+    assert!(state.notices.is_empty(), "{:?}", state.notices);
+    let id = named(&state, "m7i.large-eu-west-1a-spot").0.clone();
+    assert_eq!(bench.increase(&id, 0, 1).await, Ok(Increased::Accepted));
+    bench.pass(5).await;
+    let made = seen(&bench).await;
+    assert_eq!((made.groups[&id].possible, made.groups[&id].price_per_hour_micro), (false, Some(30_000)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn spot_prices_are_read_once_in_ten_minutes_in_one_call() {
+    let bench = of_both_markets();
+    for _ in 0..9 {
+        drop(seen(&bench).await);
+        bench.pass(60).await;
+    }
+    assert_eq!(bench.calls(HISTORY), 1);
+    let key = (Arc::from("m7i.large"), Arc::from("eu-west-1a"));
+    bench.fake.account().spot_prices.insert(key, 20_000);
+    assert_eq!(price_of(&seen(&bench).await, "m7i.large-eu-west-1a-spot"), Some(30_000));
+    bench.pass(60).await;
+    assert_eq!(price_of(&seen(&bench).await, "m7i.large-eu-west-1a-spot"), Some(20_000));
+    assert_eq!(bench.calls(HISTORY), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn spot_prices_that_cannot_be_read_are_named_and_the_last_ones_hold_for_an_hour() {
+    let bench = of_both_markets();
+    drop(seen(&bench).await);
+    bench.fake.account().faults.push(super::fake::Fault {
+        action: HISTORY,
+        status: 503,
+        code: "RequestLimitExceeded",
+        commits: false,
+        times: 1000,
+    });
+    bench.pass(600).await;
+    let state = seen(&bench).await;
+    assert_eq!(price_of(&state, "m7i.large-eu-west-1a-spot"), Some(30_000));
+    assert!(state.notices.iter().any(|notice| notice.kind == NoticeKind::ReadFailed), "{:?}", state.notices);
+    for _ in 0..49 {
+        bench.pass(60).await;
+        drop(seen(&bench).await);
+    }
+    assert_eq!(price_of(&seen(&bench).await, "m7i.large-eu-west-1a-spot"), Some(30_000));
+    // After 1, 2, 4, 8 and then each 10 minutes.
+    let calls = bench.calls(HISTORY);
+    assert!((7..=10).contains(&calls), "{calls} calls in an hour");
+    bench.pass(60).await;
+    assert_eq!(price_of(&seen(&bench).await, "m7i.large-eu-west-1a-spot"), None);
+    bench.fake.account().faults.clear();
+    bench.pass(600).await;
+    assert_eq!(price_of(&seen(&bench).await, "m7i.large-eu-west-1a-spot"), Some(30_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permission_that_is_missing_is_named_and_all_shapes_stay() {
+    let bench = of_both_markets();
+    bench.fault(HISTORY, 403, "UnauthorizedOperation", false);
+    let state = seen(&bench).await;
+    assert_eq!(state.groups.len(), 6);
+    let missing = state.notices.iter().find(|notice| notice.kind == NoticeKind::PermissionMissing);
+    assert!(missing.is_some_and(|notice| notice.message.contains(HISTORY)), "{:?}", state.notices);
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_above_the_highest_price_are_not_considered_and_those_there_are_stay() {
+    let mut bench = of_both_markets();
+    let id = named(&seen(&bench).await, "m7i.large-eu-west-1b-spot").0.clone();
+    assert_eq!(bench.increase(&id, 0, 2).await, Ok(Increased::Accepted));
+    bench.pass(5).await;
+    of_managed(&mut bench).max_price_micro = Some(32_000);
+    let state = seen(&bench).await;
+    let possible: Vec<_> =
+        state.groups.iter().filter(|(_, group)| group.possible).map(|(id, _)| id).collect();
+    assert!(possible.len() == 1 && possible[0].contains("m7i.large-eu-west-1a-spot"), "{possible:?}");
+    let kept = &state.groups[&id];
+    assert_eq!(
+        (kept.target, kept.max, kept.outdated.len()),
+        (2, 2, 0),
+        "it grows no more and is not replaced"
+    );
 }

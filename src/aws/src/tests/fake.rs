@@ -10,7 +10,7 @@ use headroom_core::time::{Seconds, UnixTime};
 
 use super::super::calls::{
     CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
-    Subnet, TemplateData, Trouble,
+    SpotPrice, Subnet, TemplateData, Trouble,
 };
 use super::super::group::{Activity, Group, Launches, Machine, Mixed, TemplateRef};
 use super::super::{Aws, Connect, NamedGroup, Settings};
@@ -60,6 +60,8 @@ pub(super) struct Account {
     /// Groups that were made by a call, and those that were deleted by one, in order.
     pub created: Vec<Arc<str>>,
     pub deleted: Vec<Arc<str>>,
+    /// Prices of the spot market by type and zone, in millionths for an hour.
+    pub spot_prices: BTreeMap<(Arc<str>, Arc<str>), i64>,
     /// True if a search by tags does not find groups that were made by a call.
     pub tags_lag: bool,
     /// The last answer of the queue held messages, so the next one is empty: a look ends there.
@@ -370,6 +372,21 @@ impl Calls for Fake {
             let zones = ["eu-west-1a", "eu-west-1b"];
             let all = types.iter().flat_map(|one| zones.map(|zone| (one.clone(), Arc::from(zone))));
             Ok(all.filter(|(one, zone)| !one.ends_with("2xlarge") || &**zone == "eu-west-1a").collect())
+        })
+    }
+    /// Each price, and an older one of half as much that does not count.
+    fn spot_prices<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<SpotPrice>, CallError>> {
+        self.call("ec2:DescribeSpotPriceHistory", move |account| {
+            assert!(types.len() <= 100, "bounded requests");
+            let now = account.now;
+            let asked = account.spot_prices.iter().filter(|((name, _), _)| types.contains(name));
+            let both =
+                asked.flat_map(|((name, zone), price)| {
+                    [(*price, now), (*price / 2, UnixTime(now.0 - 3_600))].map(|(per_hour_micro, at)| {
+                        SpotPrice { instance_type: name.clone(), zone: zone.clone(), per_hour_micro, at }
+                    })
+                });
+            Ok(both.collect())
         })
     }
     fn subnets<'a>(&'a self, which: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>> {

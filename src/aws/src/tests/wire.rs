@@ -259,3 +259,34 @@ async fn a_refusal_of_the_queue_is_read_and_the_call_is_not_repeated() {
     assert_eq!((error.code.as_str(), error.kind), ("QueueDoesNotExist", Trouble::Invalid));
     assert_eq!(calls.receive("u").await.expect_err("a fault").kind, Trouble::Unknown);
 }
+
+#[tokio::test]
+async fn spot_prices_are_read_page_by_page_for_the_present_moment() {
+    let item = |zone: &str, price: &str, at: &str| {
+        format!(
+            "<item><instanceType>m7i.large</instanceType><productDescription>Linux/UNIX</productDescription>\
+             <spotPrice>{price}</spotPrice><timestamp>{at}</timestamp><availabilityZone>{zone}</availabilityZone></item>"
+        )
+    };
+    let page = |items: &str, token: &str| {
+        format!(
+            "<DescribeSpotPriceHistoryResponse><spotPriceHistorySet>{items}</spotPriceHistorySet>\
+             <nextToken>{token}</nextToken></DescribeSpotPriceHistoryResponse>"
+        )
+    };
+    let first = page(&item("eu-west-1a", "0.0384001", "2026-11-27T07:00:00.000Z"), "more");
+    let bad =
+        item("eu-west-1a", "free", "2026-11-27T07:00:00.000Z") + &item("eu-west-1a", "0.1", "yesterday");
+    let second = page(&(item("eu-west-1b", "1.5", "2026-11-27T07:30:00Z") + &bad), "");
+    let (calls, script) = calls(&[(200, &first), (200, &second)]);
+    let prices = calls.spot_prices(&["m7i.large".into()]).await.expect("an answer");
+    let read: Vec<_> = prices.iter().map(|price| (&*price.zone, price.per_hour_micro)).collect();
+    assert_eq!(read, [("eu-west-1a", 38_401), ("eu-west-1b", 1_500_000)]);
+    assert_eq!(prices[1].at.0 - prices[0].at.0, 1_800);
+    let sent = script.sent.lock().expect("no panic inside").clone();
+    assert!(
+        sent[0].contains("Action=DescribeSpotPriceHistory") && sent[0].contains("InstanceType.1=m7i.large")
+    );
+    assert!(sent[0].contains("StartTime=20") && sent[0].contains("EndTime=20"), "{}", sent[0]);
+    assert!(sent[1].contains("NextToken=more"), "{}", sent[1]);
+}

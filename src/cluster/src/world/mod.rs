@@ -42,9 +42,9 @@ use headroom_values::labels::{Labels, ObjectKey};
 use headroom_values::resources::Resources;
 use interner::{InternedId, Interner};
 use listing::{Listing, ProviderIds};
-use node::Node;
+use node::{GROUP_LABEL, Node, POOL_LABEL};
 use pod::{Owner, Pod, PodClass};
-use provider::ProviderState;
+use provider::{GroupState, ProviderState};
 use request::{ProvisioningRequest, Requests};
 use volume::{AttachLimits, PriorityClass, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim};
 use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
@@ -526,6 +526,15 @@ impl World {
     #[must_use]
     pub fn provider(&self, pool: &str) -> Option<&Known<ProviderState>> {
         self.providers.get(pool)
+    }
+
+    /// The price that the provider reports for the node's group, in millionths for an hour; `None` where it reports none.
+    #[must_use]
+    pub fn reported_price_micro(&self, node: &Node) -> Option<i64> {
+        let state = self.provider(node.labels.get(POOL_LABEL)?)?.value()?;
+        let labelled = node.labels.get(GROUP_LABEL).and_then(|group| state.groups.get(group));
+        let holds = |group: &&GroupState| group.instances.contains_key(&node.provider_id);
+        labelled.or_else(|| state.groups.values().find(holds))?.price_per_hour_micro
     }
 
     /// The interned classes of the pods that exist.

@@ -87,6 +87,10 @@ pub struct GroupState {
     /// and of ranks that do as well the lowest is bought. `None` where all groups of the pool are alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
+    /// Price of one node for one hour, in millionths of a currency unit, where the groups of the pool differ in it. `None`
+    /// where it is unknown, or the pool's own holds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub price_per_hour_micro: Option<i64>,
     /// True if the cloud does not have the group yet: its first increase makes it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub possible: bool,
@@ -202,6 +206,8 @@ pub enum NoticeKind {
     TagUnreadable,
     /// Somebody else changed the group's size.
     ForeignEdit,
+    /// The prices of some groups' nodes are not known.
+    PriceUnknown,
     /// Wanted instances do not come and can not be cancelled.
     Unfulfilled,
     /// The group's own bounds are narrower than the spec's.
@@ -212,7 +218,7 @@ pub enum NoticeKind {
 
 impl NoticeKind {
     /// Every kind, in the order of declaration.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::PermissionMissing,
         Self::ReadFailed,
         Self::GroupNotFound,
@@ -222,6 +228,7 @@ impl NoticeKind {
         Self::TemplateUnreadable,
         Self::TagUnreadable,
         Self::ForeignEdit,
+        Self::PriceUnknown,
         Self::Unfulfilled,
         Self::BoundsClamped,
         Self::ZoneRebalancing,
@@ -240,6 +247,7 @@ impl NoticeKind {
             Self::TemplateUnreadable => "TemplateUnreadable",
             Self::TagUnreadable => "TagUnreadable",
             Self::ForeignEdit => "ForeignEdit",
+            Self::PriceUnknown => "PriceUnknown",
             Self::Unfulfilled => "Unfulfilled",
             Self::BoundsClamped => "BoundsClamped",
             Self::ZoneRebalancing => "ZoneRebalancing",

@@ -23,7 +23,7 @@ fn in_use<'w>(ctx: &mut Context<'w>, quota: &'w CapacityQuota) -> QuotaUse<'w> {
     let mut found = QuotaUse::new(quota);
     for (key, is_read) in groups(ctx) {
         let template = ctx.template(&key.0, &key.1);
-        let price = price(ctx, &key.0);
+        let price = ctx.cluster.price_per_hour_micro(&key.0, &key.1);
         found.note_group(key.clone(), template.as_deref(), knows_labels(ctx, &key), price);
         if !is_read {
             found.note_unread(&key);
@@ -34,7 +34,8 @@ fn in_use<'w>(ctx: &mut Context<'w>, quota: &'w CapacityQuota) -> QuotaUse<'w> {
         found.count_node(&Registered {
             labels: &node.labels,
             capacity: &node.capacity,
-            price_micro: member.and_then(|member| price(ctx, member.pool)),
+            price_micro: member
+                .and_then(|member| ctx.cluster.price_per_hour_micro(member.pool, member.group)),
             group: member.map(|member| (member.pool.clone(), member.group.clone())),
             starts: member.is_some_and(|member| member.stage == Stage::NotStarted),
         });
@@ -61,10 +62,6 @@ fn knows_labels(ctx: &Context<'_>, (pool, group): &GroupKey) -> bool {
     let group = state.groups.get(group);
     let described = group.and_then(|group| group.state).is_some_and(|state| state.template.is_some());
     state.pool.template.is_some() || described || group.is_some_and(|group| 0 < group.ready)
-}
-
-fn price(ctx: &Context<'_>, pool: &str) -> Option<i64> {
-    ctx.config.pool(pool)?.price_per_hour_micro
 }
 
 /// Nodes of a group that its cloud has or is asked for besides the registered ones, with those that this plan has bought. What

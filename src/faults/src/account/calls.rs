@@ -12,7 +12,7 @@ use super::{Account as State, SharedAccount};
 use crate::checker::{CloudWrite, SharedChecker, Wrote};
 use headroom_aws::calls::{
     CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
-    Subnet, TemplateData,
+    SpotPrice, Subnet, TemplateData,
 };
 use headroom_aws::group::{Activity, Group, MachinePhase, TemplateRef};
 use headroom_aws::{Connect, RegionCalls};
@@ -255,6 +255,10 @@ impl Calls for Account {
 
     fn offers<'a>(&'a self, _: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>> {
         Box::pin(async move { Err(none_made("ec2:DescribeInstanceTypeOfferings")) })
+    }
+
+    fn spot_prices<'a>(&'a self, _: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<SpotPrice>, CallError>> {
+        Box::pin(async move { Err(none_made("ec2:DescribeSpotPriceHistory")) })
     }
 
     fn subnets<'a>(&'a self, _: &'a Subnets) -> BoxFuture<'a, Result<Vec<Subnet>, CallError>> {

@@ -139,7 +139,8 @@ fn sample(seen: &PageSnapshot<'_>, second: i64) -> Sample {
         sample.capacity_cpu_milli += node.allocatable.cpu_milli;
         sample.demand_cpu_milli += entry.requested.cpu_milli;
         sample.running_pods += entry.requested.pods;
-        if let Some(price) = node.labels.get(POOL_LABEL).and_then(|pool| prices.get(pool)) {
+        let of_pool = || node.labels.get(POOL_LABEL).and_then(|pool| prices.get(pool)).copied();
+        if let Some(price) = seen.world.reported_price_micro(node).or_else(of_pool) {
             cost_micro = Some(cost_micro.unwrap_or(0) + price);
         }
     }

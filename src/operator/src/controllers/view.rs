@@ -107,6 +107,7 @@ fn describe<'a>(view: &mut PoolView<'a>, state: &'a PoolState<'_>, reasons: &'a 
         .filter(|(_, group)| 0 < group.target || !group.state.is_some_and(|state| state.possible))
         .map(|(id, group)| GroupView {
             retired: group.state.is_some_and(|state| state.retired),
+            price_per_hour_micro: group.state.and_then(|state| state.price_per_hour_micro),
             id: id.clone(),
             zone: group.state.and_then(|known| known.zone.clone()),
             zones: group.state.map(|known| known.zones.clone()).unwrap_or_default(),

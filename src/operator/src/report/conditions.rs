@@ -56,12 +56,15 @@ pub(super) fn of_pool(
     list.conditions
 }
 
-/// Adds the conditions on the provider's groups: degraded ones, and changes that the cloud makes by itself.
+/// Adds the conditions on the provider's groups: degraded ones, unknown prices, and changes that the cloud makes by itself.
 fn of_notices(list: &mut Sheet, notices: &[Notice]) {
     let rebalancing = noticed(notices, |kind| kind == NoticeKind::ZoneRebalancing);
     list.present(types::AZ_REBALANCE_ACTIVE, rebalancing);
-    let degraded =
-        noticed(notices, |kind| !matches!(kind, NoticeKind::ZoneRebalancing | NoticeKind::BoundsClamped));
+    list.present(types::PRICE_UNKNOWN, noticed(notices, |kind| kind == NoticeKind::PriceUnknown));
+    let apart = |kind| {
+        matches!(kind, NoticeKind::ZoneRebalancing | NoticeKind::BoundsClamped | NoticeKind::PriceUnknown)
+    };
+    let degraded = noticed(notices, |kind| !apart(kind));
     list.present(types::PROVIDER_DEGRADED, degraded);
 }
 

@@ -11,7 +11,7 @@ use headroom_core::history::{
     PoolHistory, Refusal, Removal, Replaced, Replacement, Surge, Unbound, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
-use headroom_core::quantity::{format_bytes, format_cpu};
+use headroom_core::quantity::{format_bytes, format_cpu, format_price};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::text::cut;
@@ -97,6 +97,8 @@ pub struct GroupView {
     pub template: Option<(TemplateSource, Resources)>,
     /// True if the pool's spec names it no more.
     pub retired: bool,
+    /// Price of a node for an hour in millionths, where the provider reports one.
+    pub price_per_hour_micro: Option<i64>,
 }
 
 /// Source of a template before one was learned from a live node.
@@ -235,6 +237,7 @@ fn groups(learned: &BTreeMap<Arc<str>, LearnedTemplate>, seen: &[GroupView]) -> 
         row.target = int(group.target);
         row.ready = int(group.ready);
         row.retired = group.retired;
+        row.price_per_hour = group.price_per_hour_micro.map(format_price);
     }
     rows.into_values().collect()
 }

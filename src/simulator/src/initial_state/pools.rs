@@ -9,6 +9,7 @@ use headroom_core::config::{
 use headroom_core::known::Known;
 use headroom_core::labels::Labels;
 use headroom_core::nodes::state::template::is_passing;
+use headroom_core::quantity::format_price;
 use headroom_core::resources::Resources;
 use headroom_core::scheduling::constraints::Taint;
 use headroom_core::snapshot::Snapshot;
@@ -52,7 +53,7 @@ pub(super) fn node_pool(
                 "capacity": amounts(&shape.capacity),
                 "reserved": amounts(&reserved(&shape)),
             },
-            "price": pool.price_per_hour_micro.map(|micro| json!({"perHour": price(micro)})),
+            "price": pool.price_per_hour_micro.map(|micro| json!({"perHour": format_price(micro)})),
             "priority": pool.priority,
             "groupScaling": pool.group_scaling,
             "scaleUp": {
@@ -236,12 +237,6 @@ fn taint(taint: &Taint) -> Value {
 }
 
 /// Millionths of a currency unit as the decimal number that the field takes.
-fn price(micro: i64) -> String {
-    let micro = micro.max(0);
-    let decimal = format!("{}.{:06}", micro / 1_000_000, micro % 1_000_000);
-    decimal.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
 fn budget(budget: &Budget) -> Value {
     let ceiling = match budget.ceiling {
         Ceiling::Nodes(count) => json!(count),

@@ -1,6 +1,5 @@
-//! Prices of nodes, declared or by their capacity. It chooses no node.
+//! Prices of nodes, known or by their capacity. It chooses no node.
 
-use crate::config::Pool;
 use crate::resources::Resources;
 
 /// Price of a core for an hour, in millionths. Source: cloudprovider/gce/pricing.go.
@@ -10,12 +9,13 @@ const GIB_HOUR_MICRO: i128 = 4_446;
 
 /// Price of one node for an hour, in millionths of a currency unit.
 ///
-/// `declared` says that all pools in the comparison declare one; without that every node is valued by its capacity, as
-/// the reference's price model values cpu and memory, because prices of two kinds cannot be compared. Rounds down.
+/// `known` says that the prices of all nodes in the comparison are known; without that every node is valued by its
+/// capacity, as the reference's price model values cpu and memory, because prices of two kinds cannot be compared. Rounds
+/// down.
 #[must_use]
-pub(super) fn of_node(pool: &Pool, capacity: &Resources, declared: bool) -> i64 {
-    match pool.price_per_hour_micro {
-        Some(price) if declared => price,
+pub(super) fn of_node(price_per_hour_micro: Option<i64>, capacity: &Resources, known: bool) -> i64 {
+    match price_per_hour_micro {
+        Some(price) if known => price,
         _ => of_amounts(capacity),
     }
 }
@@ -38,7 +38,6 @@ pub(super) fn worth_it(before: i64, after: i64, percent: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{config, pool};
 
     #[test]
     fn a_saving_is_worth_it_from_its_least_share_on_and_never_when_there_is_none() {
@@ -47,12 +46,10 @@ mod tests {
     }
 
     #[test]
-    fn declared_prices_count_only_when_all_declare_one() {
-        let config = config([pool("a").with(|pool| pool.price_per_hour_micro = Some(7)), pool("b")]);
+    fn prices_count_only_when_all_are_known() {
         let capacity = Resources::new(4_000, 16 << 30);
-        let (priced, other) = (&config.pools[0], &config.pools[1]);
-        assert_eq!(of_node(priced, &capacity, true), 7);
-        assert_eq!(of_node(priced, &capacity, false), 4 * 33_174 + 16 * 4_446);
-        assert_eq!(of_node(other, &capacity, true), of_node(priced, &capacity, false));
+        assert_eq!(of_node(Some(7), &capacity, true), 7);
+        assert_eq!(of_node(Some(7), &capacity, false), 4 * 33_174 + 16 * 4_446);
+        assert_eq!(of_node(None, &capacity, true), of_node(Some(7), &capacity, false));
     }
 }

@@ -191,10 +191,10 @@ fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &
                 continue;
             }
             let Some(count) = packed(ctx, pool, &growable, &rest) else { continue };
-            let declared = set.iter().all(|one| scene.config.pools[one.pool].price_per_hour_micro.is_some())
-                && pool.price_per_hour_micro.is_some();
-            let before_micro = price_of(set, scene, declared);
-            let each = price::of_node(pool, &growable.template.node.capacity, declared);
+            let new = ctx.cluster.price_per_hour_micro(&pool.name, &growable.id);
+            let known = new.is_some() && all_priced(ctx, set, scene);
+            let before_micro = price_of(ctx, set, scene, known);
+            let each = price::of_node(new, &growable.template.node.capacity, known);
             let after_micro = each.saturating_mul(i64::from(count));
             if price::worth_it(before_micro, after_micro, percent)
                 && may_leave(set, scene, room, &pool.name, &growable.id, count)
@@ -228,23 +228,37 @@ fn percent(pool: &Pool) -> Option<u32> {
     }
 }
 
-/// True if these nodes cost less by the prices that their pools declare, by as much as consolidation must save.
-pub(in crate::nodes) fn costs_less(set: &[Candidate], scene: &Scene<'_>, pool: &Pool, count: u32) -> bool {
+/// True if so many nodes of this pool and group cost less by known prices, by as much as consolidation must save.
+pub(in crate::nodes) fn costs_less(
+    ctx: &Context<'_>,
+    set: &[Candidate],
+    scene: &Scene<'_>,
+    (pool, group): (&str, &str),
+    count: u32,
+) -> bool {
     let own = |one: &Candidate| &scene.config.pools[one.pool];
-    if pool.price_per_hour_micro.is_none() || set.iter().any(|one| own(one).price_per_hour_micro.is_none()) {
+    let Some(each) = ctx.cluster.price_per_hour_micro(pool, group) else { return false };
+    if !all_priced(ctx, set, scene) {
         return false;
     }
     let least = Consolidation::default().min_saving_percent;
     let percents = set.iter().map(|one| percent(own(one)).unwrap_or(least));
-    let each = pool.price_per_hour_micro.unwrap_or(i64::MAX);
     let after_micro = each.saturating_mul(i64::from(count));
-    price::worth_it(price_of(set, scene, true), after_micro, percents.max().unwrap_or(least))
+    price::worth_it(price_of(ctx, set, scene, true), after_micro, percents.max().unwrap_or(least))
 }
 
-fn price_of(set: &[Candidate], scene: &Scene<'_>, declared: bool) -> i64 {
+fn own_price(ctx: &Context<'_>, one: &Candidate, scene: &Scene<'_>) -> Option<i64> {
+    ctx.cluster.price_per_hour_micro(&scene.config.pools[one.pool].name, &one.group)
+}
+
+fn all_priced(ctx: &Context<'_>, set: &[Candidate], scene: &Scene<'_>) -> bool {
+    set.iter().all(|one| own_price(ctx, one, scene).is_some())
+}
+
+fn price_of(ctx: &Context<'_>, set: &[Candidate], scene: &Scene<'_>, known: bool) -> i64 {
     let each = set.iter().filter_map(|one| {
         let (_, node, _) = scene.world.node_named(&one.victim.node)?;
-        Some(price::of_node(&scene.config.pools[one.pool], &node.capacity, declared))
+        Some(price::of_node(own_price(ctx, one, scene), &node.capacity, known))
     });
     each.fold(0, i64::saturating_add)
 }

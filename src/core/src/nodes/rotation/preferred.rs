@@ -283,7 +283,7 @@ fn offer(
     let room = minimums::of(scene, &BTreeMap::new());
     let found = groups.iter().find_map(|group| {
         let count = if rest.is_empty() { 0 } else { packed(ctx, other, group, &rest)? };
-        let worth = by == By::Priority || costs_less(turn, scene, other, count);
+        let worth = by == By::Priority || costs_less(ctx, turn, scene, (&other.name, &group.id), count);
         let fits = worth
             && may_leave(turn, scene, &room, &other.name, &group.id, count)
             && spares(turn, scene, &group.template.node.capacity, count);

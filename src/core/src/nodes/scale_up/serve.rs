@@ -24,6 +24,7 @@ use crate::nodes::scale_up::similar_pools;
 use crate::nodes::scale_up::spare;
 use crate::nodes::state::cluster_state::PoolState;
 use crate::nodes::state::group_settings::GroupSettings;
+use crate::quantity::format_price;
 use crate::reason::Reason;
 use crate::resources::Resources;
 use crate::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
@@ -251,7 +252,21 @@ fn options_of(ctx: &mut Context<'_>, name: &Arc<str>) -> Vec<PoolOption> {
         let rank = ctx.cluster.pools.get(name).and_then(|state| rank_of(state, &group.id));
         by_rank.entry(rank).or_default().push(group);
     }
-    by_rank.into_iter().filter_map(|(rank, groups)| option_of(ctx, name, rank, groups)).collect()
+    let options =
+        by_rank.into_iter().filter_map(|(rank, groups)| option_of(ctx, name, rank, groups)).collect();
+    cheapest(options)
+}
+
+/// The shapes of one pool that cost least for what they take: the expanders choose among them, and between pools.
+fn cheapest(mut options: Vec<PoolOption>) -> Vec<PoolOption> {
+    let offers: Vec<Offer> = options.iter().map(|option| option.offer.clone()).collect();
+    let mut kept = expander::cheapest(&offers).into_iter().peekable();
+    let mut at = 0;
+    options.retain(|_| {
+        at += 1;
+        kept.next_if_eq(&(at - 1)).is_some()
+    });
+    options
 }
 
 fn rank_of(state: &PoolState<'_>, group: &Arc<str>) -> Option<u32> {
@@ -297,7 +312,7 @@ fn option_of(
         node: capacity,
         requested,
         priority: pool.priority,
-        price_per_hour_micro: pool.price_per_hour_micro,
+        price_per_hour_micro: mean_price(ctx, name, &groups, &packing),
         limited: packing.limited,
     };
     (offer.nodes != 0 && offer.pods != 0).then(|| PoolOption {
@@ -308,6 +323,17 @@ fn option_of(
         packing,
         offer,
     })
+}
+
+/// Price of one of the packed nodes for one hour, rounded up: of groups of several prices their mean. `None` if one is not
+/// known.
+fn mean_price(ctx: &Context<'_>, pool: &str, groups: &[Growable], packing: &Packing) -> Option<i64> {
+    let (mut sum, mut count) = (0_i64, 0_i64);
+    for node in &packing.nodes {
+        sum = sum.saturating_add(ctx.cluster.price_per_hour_micro(pool, &groups[node.group].id)?);
+        count += 1;
+    }
+    (count != 0).then(|| sum.saturating_add(count - 1) / count)
 }
 
 fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resources {
@@ -517,6 +543,15 @@ pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considere
         let mut message = message(ctx, &purchase, reason, state.bounds.min);
         if let Some(note) = ctx.expander.notes.get(&pool_name).filter(|_| purchase.for_min < purchase.nodes) {
             message = format!("{message}; {note}").into();
+        }
+        // Groups of several shapes have prices of their own.
+        if group.state.is_some_and(|state| state.rank.is_some()) {
+            let price = ctx.cluster.price_per_hour_micro(&pool_name, &group_id);
+            let words = match price {
+                Some(micro) => format!("{} an hour each", format_price(micro)),
+                None => "unknown price".to_owned(),
+            };
+            message = format!("{message}; {words}").into();
         }
         let own = group.state.and_then(|state| state.options.as_deref());
         let timeout = GroupSettings::new(state.pool, own).provision_timeout();

@@ -207,6 +207,14 @@ impl<'w> ClusterState<'w> {
         Some(Member { pool, group, stage })
     }
 
+    /// Price of one node of the group for one hour, in millionths: the group's, else its pool's; `None` if it is unknown.
+    #[must_use]
+    pub fn price_per_hour_micro(&self, pool: &str, group: &str) -> Option<i64> {
+        let pool = self.pools.get(pool)?;
+        let own = pool.groups.get(group).and_then(|group| group.state?.price_per_hour_micro);
+        own.or(pool.pool.price_per_hour_micro)
+    }
+
     /// True if the provider reports that new nodes of the group have devices.
     #[must_use]
     pub fn group_has_devices(&self, pool: &str, group: &str) -> bool {

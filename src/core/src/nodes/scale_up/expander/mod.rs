@@ -93,6 +93,14 @@ pub fn choose_asking(
     Ok(least_nodes::narrow(offers, &left).into_iter().min_by(|a, b| offers[*a].name.cmp(&offers[*b].name)))
 }
 
+/// The offers with the lowest price for what they take, among those that no limit cut short; all where no price is known.
+#[must_use]
+pub fn cheapest(offers: &[Offer]) -> Vec<usize> {
+    let all: Vec<usize> = (0..offers.len()).collect();
+    let priced = price::narrow(offers, &comparable(offers, &all));
+    if priced.is_empty() { all } else { priced }
+}
+
 /// The offers that one expander leaves.
 #[must_use]
 pub fn narrow(expander: Expander, offers: &[Offer], left: &[usize]) -> Vec<usize> {
