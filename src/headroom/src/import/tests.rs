@@ -6,6 +6,7 @@ use super::input::Source;
 use super::{Made, hpa, karpenter, keda};
 
 mod completeness;
+mod managed;
 mod values;
 
 fn sources(yaml: &str) -> Vec<Source> {

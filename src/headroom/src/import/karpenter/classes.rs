@@ -1,8 +1,10 @@
-//! Classes of machines of Karpenter: an EC2NodeClass as groups of AWS that a person makes, a KWOKNodeClass as zones of KWOK.
+//! Classes of machines of Karpenter: an EC2NodeClass as groups of AWS, which the operator makes where its subnets are known and else a
+//! person, and a KWOKNodeClass as zones of KWOK.
 
 use serde_json::{Value, json};
 
-use super::{given, requirements, text};
+use super::requirements::Markets;
+use super::{given, managed, requirements, text};
 use crate::import::durations::{go_seconds, written};
 use crate::import::input::Source;
 use crate::import::output::Draft;
@@ -50,8 +52,22 @@ impl<'a> Class<'a> {
     }
 
     /// The provider of the pool, and what it makes machines of.
-    pub(super) fn machines(&self, draft: &mut Draft, pool: &Source, market: &str) {
-        if self.is_kwok() { self.kwok(draft, pool) } else { groups(draft, pool, market) }
+    pub(super) fn machines(&self, draft: &mut Draft, pool: &Source, markets: &Markets, market: &str) {
+        match self.managed() {
+            _ if self.is_kwok() => self.kwok(draft, pool),
+            Some((class, subnets)) => managed::convert(draft, class, subnets, pool, markets),
+            None => groups(draft, pool, market),
+        }
+    }
+
+    /// True if the operator makes the groups of its pools.
+    pub(super) fn is_managed(&self) -> bool {
+        self.managed().is_some()
+    }
+
+    fn managed(&self) -> Option<(&'a Source, Vec<Value>)> {
+        let class = self.found.filter(|_| !self.is_kwok())?;
+        Some((class, managed::subnets(class)?))
     }
 
     /// Comments on the class.
@@ -61,6 +77,14 @@ impl<'a> Class<'a> {
             Some(class) => {
                 let table = if self.is_kwok() { KWOK_NODE_CLASS } else { EC2_NODE_CLASS };
                 table.say(draft, &format!("{} ", class.title()), &class.object["spec"]);
+                if !self.is_kwok() && !self.is_managed() {
+                    draft.say(format!(
+                        "{} subnetSelectorTerms {}: no counterpart: VPCZoneIdentifier of the Auto Scaling group, by id: one subnet, and so \
+                         one zone, a group.",
+                        class.title(),
+                        class.object["spec"]["subnetSelectorTerms"]
+                    ));
+                }
             }
             None if self.is_kwok() => {
                 draft.say(format!("{} {}: not given: nodes join after 1s.", KWOK.0, self.name()));

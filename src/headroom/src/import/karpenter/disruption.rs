@@ -14,11 +14,12 @@ const BUDGET: &str = "10%";
 /// Reasons of budgets that both have, by the same names.
 const REASONS: [&str; 4] = ["Empty", "Underutilized", "Drifted", "Unhealthy"];
 
-/// Converts the rules by which nodes leave; `of_one` if all pools are of one market.
-pub(super) fn convert(draft: &mut Draft, disruption: &Value, of_one: bool) {
+/// Converts the rules by which nodes leave; `of_one` if all pools are of one market, `managed` if the operator makes the groups of
+/// this one.
+pub(super) fn convert(draft: &mut Draft, disruption: &Value, (of_one, managed): (bool, bool)) {
     match given(&disruption["consolidationPolicy"]).as_deref() {
         Some("WhenEmpty") => draft.set("scaleDown.utilizationThreshold", 0, "consolidationPolicy WhenEmpty"),
-        policy => consolidation(draft, policy.unwrap_or("WhenEmptyOrUnderutilized"), of_one),
+        policy => consolidation(draft, policy.unwrap_or("WhenEmptyOrUnderutilized"), (of_one, managed)),
     }
     match given(&disruption["consolidateAfter"]).as_deref() {
         Some("Never") => draft.set("scaleDown.enabled", false, "consolidateAfter Never"),
@@ -52,7 +53,7 @@ pub(super) fn convert(draft: &mut Draft, disruption: &Value, of_one: bool) {
 ///
 /// Without prices nodes are compared by their CPU and memory, which is right within one market only: a spot node could give
 /// way to a smaller one on demand that costs more.
-fn consolidation(draft: &mut Draft, policy: &str, of_one: bool) {
+fn consolidation(draft: &mut Draft, policy: &str, (of_one, managed): (bool, bool)) {
     if !["WhenEmptyOrUnderutilized", "WhenUnderutilized", "Balanced"].contains(&policy) {
         draft.say(format!(
             "consolidationPolicy {policy}: unknown. Nothing was made of it: write WhenEmpty, WhenEmptyOrUnderutilized or Balanced."
@@ -62,14 +63,20 @@ fn consolidation(draft: &mut Draft, policy: &str, of_one: bool) {
     if of_one {
         draft.set("scaleDown.policy", "WhenCheaper", &format!("consolidationPolicy {policy}"));
         draft.say(format!(
-            "consolidationPolicy {policy}: nodes are compared by their CPU and memory, by price.perHour once all pools have one. \
-             A node is replaced for scaleDown.minSaving (15 %) or more, by nodes of the groups that there are."
+            "consolidationPolicy {policy}: nodes are compared by their CPU and memory, by {} once all pools have one. \
+             A node is replaced for scaleDown.minSaving (15 %) or more, by nodes of {}.",
+            if managed { "price" } else { "price.perHour" },
+            if managed { "the types that it allows" } else { "the groups that there are" }
         ));
     } else {
         draft.say(format!(
-            "consolidationPolicy {policy}: set price.perHour in all pools, then scaleDown.policy: WhenCheaper. Without prices \
+            "consolidationPolicy {policy}: {}, then scaleDown.policy: WhenCheaper. Without prices \
              spot and on-demand nodes of a size count as equal; so the policy here is WhenUnderutilized: a node leaves once its \
-             requests are under scaleDown.utilizationThreshold (50 %) and its pods fit elsewhere, and is not replaced."
+             requests are under scaleDown.utilizationThreshold (50 %) and its pods fit elsewhere, and is not replaced.",
+            match managed {
+                true => "declare provider.aws.managed.prices on demand where the condition PriceUnknown asks for them",
+                false => "set price.perHour in all pools",
+            }
         ));
     }
 }

@@ -1,11 +1,12 @@
-//! From Karpenter: NodePools of Karpenter as NodePools over Auto Scaling groups, which a person has to make, or over KWOK.
+//! From Karpenter: NodePools of Karpenter as NodePools over Auto Scaling groups, or over KWOK.
 //!
-//! Karpenter buys machines of any type that fits; a pool here grows groups that exist. Types that a group must launch
-//! are written in comments, from the requirements and the EC2NodeClass. NodeOverlays are comments above the
+//! With its EC2NodeClass a NodePool becomes one whose groups the operator makes, by the same requirements; each of them that is
+//! not kept is named. Without it a person has to make the groups, and what they must launch is written in comments. NodeOverlays are comments above the
 //! ClusterScalingPolicy.
 
 mod classes;
 mod disruption;
+mod managed;
 pub(super) mod requirements;
 
 use std::collections::BTreeSet;
@@ -63,9 +64,13 @@ pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
     for (pool, markets) in pools.iter().zip(&all) {
         let class = Class::of(pool, sources);
         for (index, market) in markets.names.iter().enumerate() {
-            let several = (1 < markets.names.len()).then_some(index);
+            let several = (1 < markets.names.len() && !class.is_managed()).then_some(index);
             let part = Part { pool, class: &class, market, markets, several, of_one };
             made.drafts.push(convert_one(&part, &mut taken));
+            // One pool buys in both markets.
+            if class.is_managed() {
+                break;
+            }
         }
     }
     let mut policy = Draft::new("ClusterScalingPolicy", None, "default");
@@ -109,17 +114,20 @@ fn convert_one(part: &Part<'_>, taken: &mut BTreeSet<String>) -> Draft {
     let name = names::pool(&wish, taken);
     let mut draft = Draft::new("NodePool", None, &name);
     draft.say(format!("From {} of Karpenter.", pool.title()));
-    class.machines(&mut draft, pool, market);
+    class.machines(&mut draft, pool, markets, market);
     requirements::say_markets(&mut draft, markets);
     let mut labels = serde_json::Map::new();
     for requirement in requirements::all(pool) {
+        if class.is_managed() && managed::is_ours(&text(&requirement["key"])) {
+            continue;
+        }
         requirements::convert(&mut draft, &requirement, &mut labels);
     }
     NODE_POOL.say(&mut draft, "", spec);
     super::say_not_whole(&mut draft, "", spec, &["weight", "replicas"]);
     template(&mut draft, &spec["template"], labels, class);
-    limits(&mut draft, spec);
-    disruption::convert(&mut draft, &spec["disruption"], of_one);
+    limits(&mut draft, spec, class.is_managed());
+    disruption::convert(&mut draft, &spec["disruption"], (of_one, class.is_managed()));
     if several.is_some() {
         shared_out(&mut draft, own_name, spec);
     }
@@ -207,12 +215,12 @@ fn expiry(draft: &mut Draft, time: &str, whose: &str) {
     }
 }
 
-fn limits(draft: &mut Draft, spec: &Value) {
+fn limits(draft: &mut Draft, spec: &Value, managed: bool) {
     let mut max = (MAX_NODES_UNKNOWN, "required here; Karpenter has none".to_owned());
     for (resource, amount) in spec["limits"].as_object().into_iter().flatten() {
         let amount = text(amount);
         match resource.as_str() {
-            "cpu" | "memory" => draft.set(&format!("limits.{resource}"), amount, ""),
+            "cpu" | "memory" if !managed => draft.set(&format!("limits.{resource}"), amount, ""),
             "nodes" => match Quantity::parse(&amount).ok().map(|nodes| nodes.milli() / 1000) {
                 Some(nodes) => {
                     max = (nodes, "limits.nodes".to_owned());
@@ -224,8 +232,9 @@ fn limits(draft: &mut Draft, spec: &Value) {
             },
             other => {
                 draft.say(format!(
-                    "limits.{other} {amount}: no counterpart: limits of a pool are of cpu, memory and nodes; make a CapacityQuota \
-                     over a label of its nodes (docs/capacity-quotas.md)."
+                    "limits.{other} {amount}: no counterpart: limits of a pool are of {}nodes; make a CapacityQuota \
+                     over a label of its nodes (docs/capacity-quotas.md).",
+                    if managed { "" } else { "cpu, memory and " }
                 ));
                 draft.only_preview(&format!("limits.{other} could not be kept, see above"));
             }

@@ -8,10 +8,10 @@ use super::{text, texts};
 use crate::import::input::Source;
 use crate::import::output::Draft;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
+pub(super) const ZONE: &str = "topology.kubernetes.io/zone";
 /// Ids of zones, which AWS gives other names in each account.
 const ZONE_ID: &str = "topology.k8s.aws/zone-id";
-const MARKET: &str = "karpenter.sh/capacity-type";
+pub(super) const MARKET: &str = "karpenter.sh/capacity-type";
 
 /// The requirements of a pool.
 pub(super) fn all(pool: &Source) -> Vec<Value> {
@@ -27,7 +27,7 @@ pub(super) fn only_value(pool: &Source, key: &str) -> Option<String> {
 }
 
 /// `key operator values`, for comments.
-fn written(requirement: &Value) -> String {
+pub(super) fn written(requirement: &Value) -> String {
     let parts =
         [text(&requirement["key"]), text(&requirement["operator"]), texts(&requirement["values"]).join(", ")];
     let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
@@ -36,19 +36,19 @@ fn written(requirement: &Value) -> String {
 
 /// Values that the requirements of one key allow.
 #[derive(Debug, Default)]
-struct Allowed {
+pub(super) struct Allowed {
     /// The values of `In`, of all of them together; `None` where there is no `In`.
-    values: Option<BTreeSet<String>>,
+    pub values: Option<BTreeSet<String>>,
     /// The values of `NotIn`.
-    without: BTreeSet<String>,
+    pub without: BTreeSet<String>,
     /// True where `Exists` asks for a value, whichever.
-    exists: bool,
+    pub exists: bool,
     /// Those that allow no value at all, or whose operator has no meaning for the key.
-    odd: Vec<String>,
+    pub odd: Vec<String>,
 }
 
 impl Allowed {
-    fn of(pool: &Source, key: &str) -> Self {
+    pub(super) fn of(pool: &Source, key: &str) -> Self {
         let mut allowed = Self::default();
         for requirement in all(pool).iter().filter(|one| one["key"] == key) {
             let values: BTreeSet<String> = texts(&requirement["values"]).into_iter().collect();

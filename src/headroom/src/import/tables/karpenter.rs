@@ -17,7 +17,8 @@ pub(in crate::import) const NODE_POOL: Table = Table {
         row(
             "limits",
             Shapes(
-                "`limits.cpu`, `limits.memory` and `maxNodes`; any other resource: a preview, and a CapacityQuota that you make",
+                "`limits.cpu`, `limits.memory` and `maxNodes`; any other resource, and with an EC2NodeClass CPU and memory too: a preview, and a \
+                 CapacityQuota that you make",
             ),
         ),
         row("template.metadata.labels", Field("template.labels")),
@@ -34,7 +35,9 @@ pub(in crate::import) const NODE_POOL: Table = Table {
             "template.spec.requirements",
             "[].key [].operator [].values[] [].minValues",
             Shapes(
-                "zones and markets: a group each; one value of a label: `template.labels`; all others: what the group must launch, in a comment",
+                "with its EC2NodeClass `provider.aws.managed.requirements`: zones, markets, architecture, CPUs, memory, number of GPUs, category, \
+                 family, generation, size and type; without it zones and markets: a group each; one value of a label: `template.labels`; each \
+                 other one in a comment, with the reason",
             ),
         ),
         rows("template.spec.taints", "[].key [].value [].effect", Field("template.taints")),
@@ -187,13 +190,7 @@ pub(in crate::import) const EC2_NODE_CLASS: Table = Table {
             "[].id [].name [].tags",
             Instead("SecurityGroupIds of the launch template, by id: AWS does not select them by tags"),
         ),
-        rows(
-            "subnetSelectorTerms",
-            "[].id [].tags",
-            Instead(
-                "VPCZoneIdentifier of the Auto Scaling group, by id: one subnet, and so one zone, a group",
-            ),
-        ),
+        rows("subnetSelectorTerms", "[].id [].tags", Shapes("`provider.aws.managed.subnets`")),
         row("tags", Instead("Tags of the Auto Scaling group, each with PropagateAtLaunch")),
         row(
             "userData",
