@@ -62,6 +62,11 @@ pub struct Reader {
     gate: Arc<dyn Gate>,
 }
 
+/// The budget of calls to EC2 in a region; that of EKS is as large.
+pub(crate) fn budget(host: &Arc<Host>) -> Budget {
+    Budget::new(host.clone(), 20, 2.0)
+}
+
 /// Method, path and headers of a request.
 type Head<'h> = (&'h str, &'h str, &'h [(&'h str, &'h str)]);
 
@@ -94,7 +99,7 @@ impl Reader {
         let service = |name: &'static str, variable: &str, host: &Arc<Host>| Service {
             name,
             endpoint: endpoint(name, variable, config, &region),
-            budget: Budget::new(host.clone(), 20, 2.0),
+            budget: budget(host),
             attempts: ATTEMPTS_MAX,
             timeout: ATTEMPT_TIMEOUT,
         };

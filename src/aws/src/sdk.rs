@@ -66,6 +66,11 @@ pub(crate) async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
     Ok(config)
 }
 
+/// The budget of calls to Auto Scaling in a region.
+pub(crate) fn budget(host: &Arc<Host>) -> Budget {
+    Budget::new(host.clone(), 20, 5.0)
+}
+
 impl Sdk {
     /// Calls by this configuration.
     #[must_use]
@@ -75,7 +80,7 @@ impl Sdk {
             .operation_timeout(OPERATION_TIMEOUT)
             .build();
         let service = ServiceConfig::from(config).timeout_config(timeouts).build();
-        let budget = Budget::new(host.clone(), 20, 5.0);
+        let budget = budget(&host);
         Self { client: Client::from_conf(service), reader, budget, host, gate }
     }
 

@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "tests measure their own time")]
 
+mod call_table;
 mod creation;
 mod creation_storm;
 mod fake;

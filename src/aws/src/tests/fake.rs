@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use headroom_core::history::Victim;
 use headroom_core::time::{Seconds, UnixTime};
 
+use super::super::budget::Budget;
 use super::super::calls::{
     CallError, Calls, InstanceType, Launch, LaunchError, Launched, Message, NewGroup, NodeGroup, Offer,
     SpotPrice, Subnet, TemplateData, Trouble,
@@ -64,8 +65,47 @@ pub(super) struct Account {
     pub spot_prices: BTreeMap<(Arc<str>, Arc<str>), i64>,
     /// True if a search by tags does not find groups that were made by a call.
     pub tags_lag: bool,
+    /// Types of machine in place of the usual ones, with their CPUs.
+    pub types: Vec<(String, u32)>,
+    /// Budgets that calls wait for, by service.
+    pub budgets: BTreeMap<&'static str, Arc<Budget>>,
+    /// AWS's own limits, by service: calls beyond them are throttled.
+    pub limits: BTreeMap<&'static str, Limit>,
+    /// Number of calls that those limits have refused.
+    pub throttled: u32,
+    /// Every call with its time, in order.
+    pub log: Vec<(tokio::time::Instant, &'static str)>,
     /// The last answer of the queue held messages, so the next one is empty: a look ends there.
     pub all_received: bool,
+}
+
+/// A bucket of tokens at AWS.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    pub size: f64,
+    pub per_second: f64,
+    pub tokens: f64,
+    pub at: tokio::time::Instant,
+}
+
+impl Limit {
+    pub(super) fn new(size: f64, per_second: f64) -> Self {
+        Self { size, per_second, tokens: size, at: tokio::time::Instant::now() }
+    }
+
+    /// Takes one token; false if there is none.
+    fn take(&mut self) -> bool {
+        let now = tokio::time::Instant::now();
+        self.tokens = (self.tokens + (now - self.at).as_secs_f64() * self.per_second).min(self.size);
+        self.at = now;
+        let enough = 1.0 <= self.tokens;
+        self.tokens -= f64::from(u8::from(enough));
+        enough
+    }
+}
+
+fn service(action: &'static str) -> &'static str {
+    action.split(':').next().unwrap_or(action)
 }
 
 impl Account {
@@ -152,6 +192,11 @@ impl Account {
     /// Counts a call; the fault it runs into, if any.
     fn called(&mut self, action: &'static str) -> Option<Fault> {
         *self.calls.entry(action).or_default() += 1;
+        self.log.push((tokio::time::Instant::now(), action));
+        if self.limits.get_mut(service(action)).is_some_and(|limit| !limit.take()) {
+            self.throttled += 1;
+            return Some(Fault { action, status: 400, code: "Throttling", commits: false, times: 0 });
+        }
         let fault = self.faults.iter_mut().find(|fault| fault.action == action && 0 < fault.times)?;
         fault.times -= 1;
         Some(fault.clone())
@@ -174,6 +219,10 @@ impl Fake {
         act: impl FnOnce(&mut Account) -> Result<T, CallError> + Send + 'a,
     ) -> BoxFuture<'a, Result<T, CallError>> {
         Box::pin(async move {
+            let budget = self.account().budgets.get(service(action)).cloned();
+            if let Some(budget) = budget {
+                budget.take(action).await?;
+            }
             let mut account = self.account();
             match account.called(action) {
                 Some(fault) => {
@@ -364,7 +413,10 @@ impl Calls for Fake {
             ..InstanceType::default()
         };
         let all = [("m7i.large", 2), ("m7i.2xlarge", 8), ("m7g.large", 2)];
-        self.call("ec2:DescribeInstanceTypes", move |_| Ok(all.into_iter().map(machine).collect()))
+        self.call("ec2:DescribeInstanceTypes", move |account| match account.types.as_slice() {
+            [] => Ok(all.into_iter().map(machine).collect()),
+            own => Ok(own.iter().map(|(name, cpus)| machine((name, *cpus))).collect()),
+        })
     }
     /// Zone b lacks the larger size.
     fn offers<'a>(&'a self, types: &'a [Arc<str>]) -> BoxFuture<'a, Result<Vec<Offer>, CallError>> {
