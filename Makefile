@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-shrink
+.PHONY: help check test test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,17 @@ pages: ## Writes anew what README.md and docs/ show of the program's output.
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test pages_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test imports_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test docs_are_whole
+
+LAYOUT ?= target/image
+
+image: ## The images for amd64 and arm64, as an OCI layout in target/image.
+	rm -rf target/image
+	hack/image/build.sh target/image
+
+image-push: ## Builds the images and pushes them. REGISTRY=registry.example/team, TAG=0.1.0; LAYOUT=folder takes those that it has.
+	@test -n "$(REGISTRY)" || { echo "make image-push: REGISTRY=registry.example/team is missing" >&2; exit 1; }
+	@test "$(origin LAYOUT)" != file || $(MAKE) --no-print-directory image
+	@TAG="$(TAG)" hack/image/push.sh "$(REGISTRY)" "$(LAYOUT)"
 
 cluster: ## A local control plane with KWOK and metrics-server, until Ctrl-C.
 	@cargo run --quiet --locked --package e2e --bin cluster

@@ -84,6 +84,20 @@ pub fn gitops_tools() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/gitops/build.sh", &[]))
 }
 
+/// The folder with `bin/registry`: a container registry on distribution's own handlers.
+///
+/// Builds it when the cache has none: about a minute on 2 cores, milliseconds afterwards.
+pub fn registry() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/registry/build.sh", &[]))
+}
+
+/// The folder with `bin/krew`, which installs plugins of kubectl. Built like [`registry`].
+pub fn krew() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/krew/build.sh", &[]))
+}
+
 /// Runs a build script, which prints the folder it has built.
 fn folder_of(script: &str, args: &[&str]) -> Result<PathBuf> {
     let script = repository().join(script);

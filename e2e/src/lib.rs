@@ -43,6 +43,7 @@ pub mod permissions;
 pub mod pki;
 pub mod process;
 mod reaper;
+pub mod registry;
 pub mod removal;
 pub mod shrink;
 pub mod tls;

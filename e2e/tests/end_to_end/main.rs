@@ -89,6 +89,8 @@ mod hpa_observed_then_replaced;
 #[cfg(test)]
 mod hundred_nodes_rotate;
 #[cfg(test)]
+mod image_is_pushed;
+#[cfg(test)]
 mod installed_with_helm;
 #[cfg(test)]
 mod interrupted_node_is_drained_at_once;
