@@ -5,15 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
 use crate::control_plane::{ControlPlane, User, free_ports};
 use crate::link::Link;
 use crate::process::{Process, Recipe, Signal};
-use crate::{binaries, permissions, wait};
+use crate::{binaries, http, permissions, wait};
 
 /// An operator about to be started; see [`ControlPlane::operator`].
 #[derive(Debug, Clone)]
@@ -153,17 +151,14 @@ impl Operator {
         format!("http://127.0.0.1:{}/", self.page_port)
     }
 
+    /// Host and port of its metrics.
+    pub fn metrics_address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
     /// The body of `path` on its metrics port. Errors for any answer but 200.
     pub async fn get(&self, path: &str) -> Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).await.context("failed to connect")?;
-        let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("no HTTP answer")?;
-        let status = head.lines().next().unwrap_or_default();
-        ensure!(status.split(' ').nth(1) == Some("200"), "{path} says {status}: {body}");
-        Ok(body.to_owned())
+        http::get(self.port, path).await
     }
 
     /// The sum of a metric over all its series whose labels contain `labels` (such as `pool="general"`; empty

@@ -139,6 +139,8 @@ mod previous_version;
 #[cfg(test)]
 mod prometheus_over_tls;
 #[cfg(test)]
+mod prometheus_scrapes_us;
+#[cfg(test)]
 mod protected_pod_keeps_its_node;
 #[cfg(test)]
 mod provisioning_request;

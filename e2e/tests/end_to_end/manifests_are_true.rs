@@ -277,6 +277,31 @@ fn prometheus_takes_the_alert_rules_and_can_read_the_dashboards() -> Result<()> 
     Ok(())
 }
 
+#[test]
+fn each_alert_leads_to_its_section_of_the_runbook() -> Result<()> {
+    let url = "https://forge.example/headroom/docs/runbook.md";
+    let set = format!("--set=prometheusRule.enabled=true,prometheusRule.runbookUrl={url}");
+    let rendered = tools::offline(
+        "helm",
+        &["template", "charts/headroom", "--show-only=templates/prometheusrule.yaml", &set],
+    )?;
+    let object: Value = serde_saphyr::from_str(&rendered)?;
+    let page = std::fs::read_to_string(binaries::repository().join("docs/runbook.md"))?;
+    // A heading of one word has that word as its anchor, in small letters.
+    let sections: Vec<String> = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("### "))
+        .map(|heading| format!("{url}#{}", heading.to_lowercase()))
+        .collect();
+    let rules = object["spec"]["groups"][0]["rules"].as_array().context("no rules")?;
+    ensure!(8 <= rules.len(), "{} rules", rules.len());
+    for rule in rules {
+        let link = rule["annotations"]["runbook_url"].as_str().unwrap_or_default().to_owned();
+        ensure!(sections.contains(&link), "{}: {link:?} is none of {sections:?}", rule["alert"]);
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn the_api_server_takes_what_kustomize_builds() {
     cluster_test(Options::new().without_crds().without_roles(), async |cluster| {

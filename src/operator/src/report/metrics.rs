@@ -170,7 +170,8 @@ impl Default for Metrics {
         };
         metrics.register_pools();
         metrics.register_loop();
-        metrics.workloads.register(&mut metrics.registry);
+        let names = metrics.workloads.register(&mut metrics.registry);
+        metrics.catalog.extend(names.map(str::to_owned));
         metrics
     }
 }

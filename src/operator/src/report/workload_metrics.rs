@@ -69,8 +69,8 @@ impl Default for WorkloadMetrics {
 }
 
 impl WorkloadMetrics {
-    /// Names them in a registry.
-    pub fn register(&self, registry: &mut Registry) {
+    /// Registers them, and returns their names as queries have them, without the registry's prefix.
+    pub fn register(&self, registry: &mut Registry) -> [&'static str; 4] {
         registry.register_with_unit(
             "workload_lateness",
             "From when a workload was due to when it was looked at",
@@ -88,6 +88,7 @@ impl WorkloadMetrics {
             "Questions to sources of metrics, by source and outcome",
             self.reads.clone(),
         );
+        ["workload_lateness_seconds", "workload_looks_total", "replica_decisions_total", "metric_reads_total"]
     }
 
     /// An evaluation began so long after it was due.
