@@ -28,7 +28,7 @@ step() {
 }
 
 # The control plane and the tools need minutes when the cache is cold, and nobody needs them before the end-to-end tests.
-for counterpart in control-plane gitops externalgrpc externalscaler clusterapi kueue karpenter registry krew prometheus; do
+for counterpart in control-plane gitops externalgrpc externalscaler clusterapi kueue karpenter registry krew prometheus collector; do
   nice -n 10 "e2e/$counterpart/build.sh" || exit
 done >"$log.control-plane" 2>&1 &
 control_plane=$!

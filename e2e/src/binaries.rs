@@ -106,6 +106,12 @@ pub fn prometheus() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/prometheus/build.sh", &[]))
 }
 
+/// The folder with `bin/collector`: an OpenTelemetry collector. Built like [`prometheus`].
+pub fn collector() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/collector/build.sh", &[]))
+}
+
 /// Runs a build script, which prints the folder it has built.
 fn folder_of(script: &str, args: &[&str]) -> Result<PathBuf> {
     let script = repository().join(script);

@@ -28,6 +28,7 @@ pub mod binaries;
 pub mod burst;
 pub mod cluster;
 pub mod cluster_api;
+pub mod collector;
 pub mod control_plane;
 pub mod expander;
 pub mod external_grpc;
