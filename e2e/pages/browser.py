@@ -50,6 +50,16 @@ CONTRAST = """(() => {
 })()"""
 
 
+# What axe-core finds, rule by rule with the first elements, at the levels A and AA of WCAG 2.2 and by its best practices.
+AXE = """(async () => {
+  const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'];
+  const found = await axe.run(document, {runOnly: tags, preload: false, resultTypes: ['violations']});
+  const elements = (of) => of.nodes.slice(0, 3).map((n) => n.target.join(' ')).join(', ');
+  if (found.passes.length < 10) return ['axe-core has looked at nothing'];
+  return found.violations.map((of) => `${of.id} (${of.impact}): ${of.nodes.length} × ${elements(of)}`);
+})()"""
+
+
 class Trouble(Exception):
     """The browser did not do what it was asked."""
 
@@ -165,6 +175,12 @@ class Browser:
         if "exceptionDetails" in result:
             raise Trouble(f"{script}: {result['exceptionDetails']}")
         return result["result"].get("value")
+
+    def inaccessible(self):
+        """What axe-core finds fault with in the page as it is now; AXE_CORE is the path of its script."""
+        with open(os.environ["AXE_CORE"], encoding="utf-8") as script:
+            self.run(f"{script.read()}; 0")
+        return self.run(AXE)
 
     def wait_for(self, script, what):
         """Waits until an expression is true in the page; returns its value."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Tests the pages in a real browser: the report of a simulation. It needs no cluster and no network, but Chromium, which it
-# installs from Debian where it may, and Python 3.10 with nothing beside it. HEADROOM_BIN names the program (default: the
-# debug build).
+# Tests the pages in a real browser: the report of a simulation. It needs no cluster, but Chromium, which it installs from
+# Debian where it may, npm, which fetches axe-core once, and Python 3.10 with nothing beside it. HEADROOM_BIN names the
+# program (default: the debug build).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 python="${PYTHON:-python3}"
@@ -17,7 +17,8 @@ if [[ ! -x "$HEADROOM_BIN" ]]; then
   exit 1
 fi
 
-# Without a browser, and without a way to get one, the tests count as skipped, and say so.
+# Without a browser or axe-core, and without a way to get them, the tests that need them count as skipped, and say so.
 CHROMIUM=$(./chromium.sh) || CHROMIUM=
-export CHROMIUM PYTHONDONTWRITEBYTECODE=1
+AXE_CORE=$(axe/build.sh) || AXE_CORE=
+export CHROMIUM AXE_CORE PYTHONDONTWRITEBYTECODE=1
 exec "$python" -m unittest "${@:-test_report}"

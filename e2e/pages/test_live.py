@@ -48,6 +48,8 @@ class Live(unittest.TestCase):
                     why = browser.wait_for("[...document.querySelectorAll('.item.chosen')].map((i) => i.innerText).join(' ')", "the reasons")
                     self.assertIn("PodsUnschedulable", why, f"at {width}")
                     self.assertEqual(browser.run(CONTRAST), [], f"{'dark' if dark else 'light'} at {width}")
+                    if os.environ.get("AXE_CORE"):
+                        self.assertEqual(browser.inaccessible(), [], f"{'dark' if dark else 'light'} at {width}")
                     if folder := os.environ.get("HEADROOM_PICTURES"):
                         browser.run("scrollTo(0, 0)")
                         name = f"live-{width}-dark.png" if dark else "live.png" if width == 1280 else f"live-{width}.png"

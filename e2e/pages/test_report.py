@@ -120,6 +120,18 @@ class Report(unittest.TestCase):
                 self.assertIn("Other pools that were looked at", why, f"at {width}")
                 self.assertEqual(self.browser.run(CONTRAST), [], f"{'dark' if dark else 'light'} at {width}")
 
+    @unittest.skipUnless(os.environ.get("AXE_CORE"), "there is no axe-core and it could not be fetched")
+    def test_axe_core_finds_no_fault(self):
+        for width in [1280, 390]:
+            for dark in [False, True]:
+                self.browser.size(width, dark=dark)
+                self.browser.open(self.file.as_uri())
+                self.browser.wait_for("document.querySelectorAll('.mark').length", "the marks")
+                self.assertEqual(self.browser.inaccessible(), [], f"{'dark' if dark else 'light'} at {width}")
+                # Every decision open, with its reasons.
+                self.browser.run("[...document.querySelectorAll('.item summary')].forEach((summary) => summary.click())")
+                self.assertEqual(self.browser.inaccessible(), [], f"opened, {'dark' if dark else 'light'} at {width}")
+
     def test_every_control_has_a_name(self):
         nameless = self.browser.run(
             "[...document.querySelectorAll('button, input, select, svg')].filter((e) => !(e.getAttribute('aria-label') ||"

@@ -250,7 +250,7 @@
       return el('span', { class: 'key' }, el('i', { class: `swatch s-${row.tone}${line ? ' stroke' : ''}${row.tone === 'b' || row.tone === 'wanted' ? ' dash' : ''}`, 'aria-hidden': 'true' }), row.name, value);
     });
     drawn.push({ chart, hair, values, w });
-    return el('div', { class: 'chart', id: `chart-${chart.id}` }, el('div', { class: 'chart-head' }, el('h3', {}, chart.title), keys), picture);
+    return el('div', { class: 'chart', id: `chart-${chart.id}` }, el('div', { class: 'chart-head' }, el('h2', {}, chart.title), keys), picture);
   };
   const sampleAt = (series, second) => {
     let [low, high] = [0, series.length - 1];
