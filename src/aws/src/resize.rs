@@ -291,7 +291,8 @@ pub(crate) async fn cancel(cloud: &Cloud, request: &Increase) -> Result<Increase
     if let Some(after) = after {
         // Without an answer only the list counts.
         let launched = cloud.fresh_launches(&after.name).await.unwrap_or_default();
-        let back = after.counted().saturating_add(unlisted(cloud, &after, &launched));
+        // A list may be old, and show instances that the operator has ended since.
+        let back = running(cloud, &after).saturating_add(unlisted(cloud, &after, &launched));
         if back.max(request.from) < after.desired {
             // One failed launch cancels one request, and more are unfulfilled: forgotten now, the rest would launch later.
             return Ok(Increased::Pending(request.now.plus(AGAIN)));
@@ -395,13 +396,7 @@ async fn keep_what_runs(cloud: &Cloud, before: &Group) {
         // Unread, nothing is known to be wrong, and a size is not written by guess.
         let group = cloud.fresh(&before.name).await.ok()??;
         let replaced = group.instances.iter().any(|one| before.machine(&one.id).is_none());
-        let snapshot = cloud.snapshot();
-        let stays = |one: &&Machine| {
-            matches!(one.phase(), MachinePhase::Counted(_)) && !snapshot.gone.contains_key(&one.id)
-        };
-        let runs = u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX);
-        drop(snapshot);
-        (replaced && group.desired < runs).then_some(group)
+        (replaced && group.desired < running(cloud, &group)).then_some(group)
     };
     if excess().await.is_none() {
         return;
@@ -417,6 +412,15 @@ async fn keep_what_runs(cloud: &Cloud, before: &Group) {
         tracing::warn!(group = %group.name, error = %error.in_words(), "failed to raise the size to what runs");
     }
     let _ = cloud.fresh(&group.name).await;
+}
+
+/// Number of instances that a list shows and that the operator has not ended.
+fn running(cloud: &Cloud, group: &Group) -> u32 {
+    let snapshot = cloud.snapshot();
+    let stays = |one: &&Machine| {
+        matches!(one.phase(), MachinePhase::Counted(_)) && !snapshot.gone.contains_key(&one.id)
+    };
+    u32::try_from(group.instances.iter().filter(stays).count()).unwrap_or(u32::MAX)
 }
 
 /// The group that an instance was last seen in.
