@@ -58,7 +58,7 @@ async fn the_replicas_do_not_jump_when_the_operator_takes_an_hpa_over() {
         adapter.set_external("default", "queue", &["20"]);
         let message = wait::until("the controller-manager shows itself when asked", MINUTE, async || {
             let message = cluster.scaling_condition_is("web", "HPAOwned", "False", "AnotherWriter")?;
-            ensure!(message.contains("took observedGeneration out"), "{message}");
+            ensure!(message.contains("changed observedGeneration"), "{message}");
             Ok(message)
         })
         .await?;

@@ -68,8 +68,8 @@ impl ScalingSink {
         self.patch_hpa(key, hpa_patch(resource_version, status, generation)?).await
     }
 
-    /// Sets `observedGeneration` in the status of an HPA and leaves the rest as it is, if it still has that version;
-    /// returns the new one. The controller-manager's HPA controller takes the field away at its next look.
+    /// Sets `observedGeneration` in the status of an HPA to `value` and leaves the rest as it is, if it still has that version;
+    /// returns the new one.
     ///
     /// # Errors
     /// [`WriteError`]; nothing was written on [`WriteError::Conflict`].
@@ -77,10 +77,10 @@ impl ScalingSink {
         &self,
         key: &ObjectKey,
         resource_version: &str,
-        generation: i64,
+        value: i64,
     ) -> Result<String, WriteError> {
         let body = json!({"metadata": {"resourceVersion": resource_version},
-            "status": {"observedGeneration": generation}});
+            "status": {"observedGeneration": value}});
         self.patch_hpa(key, body).await
     }
 

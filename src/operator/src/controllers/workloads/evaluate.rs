@@ -186,8 +186,8 @@ impl Dependencies {
         Ok(!state.is_unsettled())
     }
 
-    /// Decides who runs the HPA; if that does not show, asks by a write that another controller would undo. The same
-    /// write, made again, confirms the answer: a watch that has fallen silent shows nobody.
+    /// Decides who runs the HPA; if that does not show, asks by a write that another controller would undo. One more write, in
+    /// the same version, confirms the answer: a watch that has fallen silent shows nobody.
     async fn judge_ownership(
         &self,
         hpa: &HpaObject,
@@ -208,7 +208,8 @@ impl Dependencies {
         let OwnershipDecision { mut owned, ask } =
             ownership::decide(&mut state.question, &ownership::StatusWriters::of(hpa, ahead), &around);
         if ask || state.question.stage.begins(before) {
-            match self.sink.mark_hpa(&hpa.key, &version, hpa.generation).await {
+            let value = if ask { ownership::QUESTION } else { hpa.generation };
+            match self.sink.mark_hpa(&hpa.key, &version, value).await {
                 Ok(version) => state.marked = version,
                 Err(WriteError::Forbidden(answer)) => {
                     state.question.stage = before;

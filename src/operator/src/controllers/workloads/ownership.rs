@@ -1,13 +1,13 @@
 //! Decides whether the operator runs an HPA: it is configured to, and nobody else does. Pure.
 //!
 //! Another controller that runs an HPA does not show while nothing changes: the controller-manager's HPA controller
-//! writes the status only when it would change it. So the operator asks: it sets `status.observedGeneration`, which
-//! that controller leaves out of every status that it makes. If that controller still runs, its next evaluation removes
-//! the field, whatever the metrics are. If the field stays for two sync periods, no other controller runs the HPA. The
-//! field stays for as long as the operator runs the HPA, so a controller that is switched on later shows within one of
-//! its own periods.
+//! writes the status only when it would change it. So the operator asks: it sets `status.observedGeneration` to
+//! [`QUESTION`], which no status of that controller has: up to Kubernetes 1.36 it leaves the field out, and since 1.37 it sets the
+//! generation of the spec. If that controller still runs, its next evaluation takes the question away, whatever the metrics are.
+//! If the question stands for two sync periods, no other controller runs the HPA. From then on the operator writes the generation
+//! there. A controller that is switched on later takes that away, or writes conditions in its own words, within one of its periods.
 //!
-//! The presence of the field is known from a watch, and a watch may be silent: before the operator begins to run an HPA
+//! The question's standing is known from a watch, and a watch may be silent: before the operator begins to run an HPA
 //! it writes the field once more, in the version that it knows. The API server refuses that where anybody has written
 //! since.
 //!
@@ -21,7 +21,9 @@ use headroom_api::HpaOwnership;
 use headroom_api::conditions::reasons;
 use headroom_observe::{HpaObject, Writer};
 
-/// Once somebody has taken the field away, it must stand at least this long: their period may be longer than ours …
+/// The value of `status.observedGeneration` that asks who runs an HPA. Generations begin at 1.
+pub(super) const QUESTION: i64 = 0;
+/// Once somebody has taken the question away, it must stand at least this long: their period may be longer than ours …
 const ANSWERED_MIN: Seconds = Seconds(10);
 /// … and at most this long, however often they did.
 const STANDS_MAX: Seconds = Seconds(300);
@@ -34,7 +36,7 @@ pub(super) enum Stage {
     Open,
     /// Not asked, for nobody has ever written its status and nobody runs the other HPAs: the operator's own first write asks.
     Trusted,
-    /// The field stands since then.
+    /// The question stands since then.
     Asked(UnixTime),
     /// It has stood long enough: the operator runs the HPA.
     Alone,
@@ -45,7 +47,7 @@ pub(super) enum Stage {
 pub(super) struct Question {
     /// Progress.
     pub stage: Stage,
-    /// Number of times that another writer removed the field since the process started, and the last time.
+    /// Number of times that another writer took the question, or the generation, away since the process started, and the last time.
     answers: Option<(u32, UnixTime)>,
 }
 
@@ -56,7 +58,7 @@ impl Question {
         Self { stage: if owned { Stage::Alone } else { Stage::Open }, answers: None }
     }
 
-    /// Time that the field must stand, and the pause after it was taken away.
+    /// Time that the question must stand, and the pause after it was taken away.
     fn length(self, quiet: Seconds) -> Seconds {
         let Some((count, _)) = self.answers else { return quiet };
         let doubled = quiet.0.max(ANSWERED_MIN.0).saturating_mul(1 << count.saturating_sub(1).min(5));
@@ -70,7 +72,7 @@ impl Stage {
     pub(super) fn begins(self, before: Self) -> bool {
         match before {
             Self::Open | Self::Asked(_) => self == Self::Alone,
-            // Its own write has the field, or it runs the HPA already.
+            // Its own write has the generation, or it runs the HPA already.
             Self::Trusted | Self::Alone => false,
         }
     }
@@ -79,8 +81,10 @@ impl Stage {
 /// Writers of an HPA's status.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct StatusWriters<'a> {
-    /// True if `status.observedGeneration` is there, our own last write included.
-    pub field: bool,
+    /// `status.observedGeneration`, as stored; `None` where it is not there.
+    pub observed_generation: Option<i64>,
+    /// True if our own last write has not been observed yet: it set the field.
+    pub ahead: bool,
     /// Time at which we last wrote its status.
     pub ours_at: Option<UnixTime>,
     /// The last other writer of its status.
@@ -94,10 +98,22 @@ impl<'a> StatusWriters<'a> {
         let ours = |writer: &&Writer| &*writer.manager == FIELD_MANAGER;
         let writers = || hpa.status_writers.iter();
         Self {
-            field: ahead || hpa.status["observedGeneration"].is_i64(),
+            observed_generation: hpa.status["observedGeneration"].as_i64(),
+            ahead,
             ours_at: writers().filter(ours).map(|writer| writer.at).max(),
             other: writers().filter(|writer| !ours(writer)).max_by_key(|writer| writer.at),
         }
+    }
+}
+
+impl StatusWriters<'_> {
+    /// True if what the operator wrote at this stage stands: a generation while it runs the HPA, and the question else.
+    fn stands(&self, stage: Stage) -> bool {
+        self.ahead
+            || match stage {
+                Stage::Trusted | Stage::Alone => self.observed_generation.is_some(),
+                Stage::Open | Stage::Asked(_) => self.observed_generation == Some(QUESTION),
+            }
     }
 }
 
@@ -110,7 +126,7 @@ pub(super) struct Circumstances {
     pub sync_period: Seconds,
     /// True if the operator may write the HPA's status: not in modes Preview and Suspend.
     pub writes: bool,
-    /// True if the field has stood in another HPA long enough: then no HPA controller that runs all HPAs is there.
+    /// True if the question has stood in another HPA long enough: then no HPA controller that runs all HPAs is there.
     pub nobody_elsewhere: bool,
     /// Now.
     pub now: UnixTime,
@@ -121,7 +137,7 @@ pub(super) struct Circumstances {
 pub(super) struct OwnershipDecision {
     /// Controller that runs the HPA, for the policy's condition.
     pub owned: HpaOwned,
-    /// True if the field is to be set now.
+    /// True if the question is to be set now.
     pub ask: bool,
 }
 
@@ -141,12 +157,13 @@ pub(super) fn decide(
         return left(reasons::OBSERVED, message.to_owned());
     }
     let quiet = Seconds(around.sync_period.0.saturating_mul(2));
-    let taken_away = !writers_seen.field && matches!(question.stage, Stage::Asked(_) | Stage::Alone);
+    let stands = writers_seen.stands(question.stage);
+    let taken_away = !stands && matches!(question.stage, Stage::Asked(_) | Stage::Alone);
     if taken_away {
         let count = question.answers.map_or(0, |(count, _)| count).saturating_add(1);
         *question = Question { stage: Stage::Open, answers: Some((count, around.now)) };
     }
-    if let Some((_, at)) = question.answers.filter(|_| !writers_seen.field) {
+    if let Some((_, at)) = question.answers.filter(|_| !stands) {
         let again = at.plus(question.length(quiet));
         if around.now < again {
             question.stage = Stage::Open;
@@ -160,14 +177,14 @@ pub(super) fn decide(
     if !around.writes {
         return owned();
     }
-    if writers_seen.field {
+    if stands {
         phase(question, writers_seen, quiet, around.now)
     } else {
         missing(question, writers_seen, quiet, around)
     }
 }
 
-/// The field is there: the time since which, and whether that is long enough.
+/// What the operator wrote stands: the time since which, and whether that is long enough.
 fn phase(
     question: &mut Question,
     writers_seen: &StatusWriters<'_>,
@@ -196,7 +213,7 @@ fn phase(
     left(reasons::TAKEOVER_PENDING, pending(until))
 }
 
-/// The field is not there: whether it is time to set it.
+/// The question is not there: whether it is time to set it.
 fn missing(
     question: &mut Question,
     writers_seen: &StatusWriters<'_>,
@@ -216,7 +233,7 @@ fn missing(
 fn taken(writers_seen: &StatusWriters<'_>, at: UnixTime, again: UnixTime) -> String {
     let who = writers_seen.other.map_or("somebody else", |writer| &*writer.manager);
     format!(
-        "{who} took observedGeneration out of the status of the HPA before {at}, as the controller-manager's HPA controller \
+        "{who} changed observedGeneration in the status of the HPA before {at}, as the controller-manager's HPA controller \
          does at each look: switch that off (--controllers=*,-horizontal-pod-autoscaler-controller); the operator asks again \
          at {again}"
     )
@@ -232,12 +249,12 @@ fn written_by(writer: &Writer) -> String {
 
 fn pending(until: UnixTime) -> String {
     format!(
-        "the operator has set observedGeneration in the status of the HPA and runs it from {until} on, unless somebody takes \
-         the field away, as a controller-manager does that still runs HPAs"
+        "the operator has set observedGeneration to 0 in the status of the HPA and runs it from {until} on, unless somebody \
+         changes that, as a controller-manager does that still runs HPAs"
     )
 }
 
-/// The field is there by the watch, and the API server has not confirmed it.
+/// The question stands by the watch, and the API server has not confirmed it.
 #[must_use]
 pub(super) fn unconfirmed() -> HpaOwned {
     let message = "the operator runs the HPA once the API server has confirmed that nobody has written its status meanwhile";
@@ -272,7 +289,9 @@ mod tests {
     /// An HPA, its question and the clock; evaluations come each 15 s.
     struct Bench {
         question: Question,
-        field: bool,
+        observed_generation: Option<i64>,
+        /// What the other controller has there.
+        other_leaves: Option<i64>,
         ours_at: Option<UnixTime>,
         other: Option<Writer>,
         around: Circumstances,
@@ -287,10 +306,22 @@ mod tests {
                 nobody_elsewhere: false,
                 now: START,
             };
-            Self { question: Question::default(), field: false, ours_at: None, other: None, around }
+            Self {
+                question: Question::default(),
+                observed_generation: None,
+                other_leaves: None,
+                ours_at: None,
+                other: None,
+                around,
+            }
         }
 
-        /// Somebody else wrote its status so long ago, and left the field out.
+        /// An HPA of Kubernetes 1.37, whose controller sets the generation.
+        fn of_1_37() -> Self {
+            Self { other_leaves: Some(1), ..Self::new() }
+        }
+
+        /// Somebody else wrote its status so long ago.
         fn written_by_other(mut self, seconds_ago: i64) -> Self {
             self.other_writes(-seconds_ago);
             self
@@ -299,16 +330,20 @@ mod tests {
         fn other_writes(&mut self, in_seconds: i64) {
             let at = self.around.now.plus(Seconds(in_seconds));
             self.other = Some(Writer { manager: "kube-controller-manager".into(), at });
-            self.field = false;
+            self.observed_generation = self.other_leaves;
         }
 
         fn evaluate(&mut self) -> (&'static str, bool) {
-            let writers_seen =
-                StatusWriters { field: self.field, ours_at: self.ours_at, other: self.other.as_ref() };
+            let writers_seen = StatusWriters {
+                observed_generation: self.observed_generation,
+                ahead: false,
+                ours_at: self.ours_at,
+                other: self.other.as_ref(),
+            };
             let decision = decide(&mut self.question, &writers_seen, &self.around);
             if decision.ask || decision.owned.owned && self.around.writes {
-                // What it writes has the field.
-                (self.field, self.ours_at) = (true, Some(self.around.now));
+                let value = if decision.ask { QUESTION } else { 1 };
+                (self.observed_generation, self.ours_at) = (Some(value), Some(self.around.now));
             }
             (decision.owned.reason, decision.ask)
         }
@@ -337,26 +372,27 @@ mod tests {
 
     #[test]
     fn a_controller_that_writes_nothing_while_nothing_changes_is_found_and_never_run_beside() {
-        let mut bench = Bench::new().written_by_other(3_600);
-        assert_eq!(bench.evaluate(), (reasons::TAKEOVER_PENDING, true));
-        // Its next look leaves the field out, which the time of a later write shows for two periods.
-        bench.other_writes(14);
-        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
-        // For a whole day it is asked again now and then and never run.
-        let mut asked = 0;
-        for _ in 0..5_760 {
-            let (reason, ask) = bench.look_after(15);
-            assert_ne!(reason, reasons::REPLACED);
-            if ask {
-                asked += 1;
-                bench.other_writes(14);
+        for mut bench in [Bench::new(), Bench::of_1_37()].map(|bench| bench.written_by_other(3_600)) {
+            assert_eq!(bench.evaluate(), (reasons::TAKEOVER_PENDING, true));
+            // Its next look takes the question away, which the time of a later write shows for two periods.
+            bench.other_writes(14);
+            assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+            // For a whole day it is asked again now and then and never run.
+            let mut asked = 0;
+            for _ in 0..5_760 {
+                let (reason, ask) = bench.look_after(15);
+                assert_ne!(reason, reasons::REPLACED);
+                if ask {
+                    asked += 1;
+                    bench.other_writes(14);
+                }
             }
+            assert!((100..=300).contains(&asked), "asked {asked} times in a day");
         }
-        assert!((100..=300).contains(&asked), "asked {asked} times in a day");
     }
 
     #[test]
-    fn an_hpa_is_run_once_the_field_has_stood_for_two_periods() {
+    fn an_hpa_is_run_once_the_question_has_stood_for_two_periods() {
         let mut bench = Bench::new().written_by_other(3_600);
         assert_eq!(bench.evaluate(), (reasons::TAKEOVER_PENDING, true));
         assert_eq!(bench.look_after(29), (reasons::TAKEOVER_PENDING, false));
@@ -383,19 +419,20 @@ mod tests {
 
     #[test]
     fn a_controller_that_is_switched_on_later_takes_the_hpa_back() {
-        let mut bench = Bench::new();
-        bench.evaluate();
-        assert_eq!(bench.look_after(30), (reasons::REPLACED, false));
-        bench.other_writes(5);
-        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
-        // It writes nothing more, for nothing changes: only the question shows that it is there.
-        assert_eq!(bench.look_after(60), (reasons::TAKEOVER_PENDING, true));
-        bench.other_writes(1);
-        assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+        for mut bench in [Bench::new(), Bench::of_1_37()] {
+            bench.evaluate();
+            assert_eq!(bench.look_after(30), (reasons::REPLACED, false));
+            bench.other_writes(5);
+            assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+            // It writes nothing more, for nothing changes: only the question shows that it is there.
+            assert_eq!(bench.look_after(60), (reasons::TAKEOVER_PENDING, true));
+            bench.other_writes(1);
+            assert_eq!(bench.look_after(15), (reasons::ANOTHER_WRITER, false));
+        }
     }
 
     #[test]
-    fn a_restart_neither_asks_again_nor_forgets_since_when_the_field_stands() {
+    fn a_restart_neither_asks_again_nor_forgets_since_when_the_question_stands() {
         let mut bench = Bench::new();
         bench.evaluate();
         bench.look_after(30);
@@ -440,6 +477,6 @@ mod tests {
         let mut bench = Bench::new().written_by_other(3_600);
         bench.around.writes = false;
         assert_eq!(bench.evaluate(), (reasons::REPLACED, false));
-        assert!(!bench.field);
+        assert_eq!(bench.observed_generation, None);
     }
 }
