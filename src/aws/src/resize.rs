@@ -29,6 +29,8 @@ const LAUNCH_MAX: u32 = 100;
 const LAUNCH_RETRY: Duration = Duration::from_secs(3_600);
 /// Pause before an unfinished step is continued.
 const AGAIN: Seconds = Seconds(5);
+/// AWS launches another within this time after it has taken an instance away.
+const REPLACED_WITHIN: Seconds = Seconds(120);
 /// For so long after its launch began an instance may be missing from its group's list, which is consistent in the end only.
 const UNLISTED_MAX: Seconds = Seconds(60);
 /// The action of a synchronous launch.
@@ -390,7 +392,8 @@ async fn terminate(cloud: &Cloud, group: &Group, id: &Arc<str>, decrement: bool)
 /// AWS may have taken that instance away itself a moment before, as it does with spot ones, and a list of instances shows that
 /// late. Then its place was another's already, and the size went down for nobody: AWS would choose a running instance to
 /// end. Lists may be old here too, and show what has gone long since: one counts that shows an instance which `before` did not
-/// know, and another list must confirm it. Instances that the operator has ended are on their way however they are listed.
+/// know, another list must confirm it, and AWS must have begun to launch it lately: after a restart nobody knows which instances the
+/// operator has ended before. Those that it knows of are on their way however they are listed.
 async fn keep_what_runs(cloud: &Cloud, before: &Group) {
     let excess = async || -> Option<Group> {
         // Unread, nothing is known to be wrong, and a size is not written by guess.
@@ -402,6 +405,9 @@ async fn keep_what_runs(cloud: &Cloud, before: &Group) {
         return;
     }
     let Some(group) = excess().await else { return };
+    if !replaced_lately(cloud, before, &group).await {
+        return;
+    }
     let to = group.desired.saturating_add(1);
     if group.max < to || group.weighted.is_some() || group.being_deleted {
         return;
@@ -412,6 +418,15 @@ async fn keep_what_runs(cloud: &Cloud, before: &Group) {
         tracing::warn!(group = %group.name, error = %error.in_words(), "failed to raise the size to what runs");
     }
     let _ = cloud.fresh(&group.name).await;
+}
+
+/// True if the activities show that AWS has launched an instance lately which `before` did not know.
+async fn replaced_lately(cloud: &Cloud, before: &Group, group: &Group) -> bool {
+    let Ok(launches) = cloud.fresh_launches(&group.name).await else { return false };
+    let now = cloud.host.now();
+    launches.begun.iter().any(|(id, at)| {
+        now.since(*at) <= REPLACED_WITHIN && before.machine(id).is_none() && group.machine(id).is_some()
+    })
 }
 
 /// Number of instances that a list shows and that the operator has not ended.
