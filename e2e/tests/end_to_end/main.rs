@@ -1,6 +1,8 @@
 //! The end-to-end tests, one a file, each on a control plane of its own; those about AWS hand theirs on.
 
 #[cfg(test)]
+mod a_cluster_at_rest_is_not_written;
+#[cfg(test)]
 mod a_schedule_keeps_its_minute;
 #[cfg(test)]
 mod a_trace_for_each_decision;
@@ -192,8 +194,6 @@ mod two_owners_of_a_workload;
 mod two_pools_the_right_one;
 #[cfg(test)]
 mod usage_rises_and_falls;
-#[cfg(test)]
-mod zero_writes_while_nothing_happens;
 #[cfg(test)]
 mod zone_outage_removes_nothing;
 

@@ -1,4 +1,6 @@
 //! Nothing happens, so nothing is written: five minutes of a steady cluster, by the API server's own audit log.
+//!
+//! It is the longest test, and its name is the first: it begins first, and nobody waits for it alone.
 
 use std::time::Duration;
 
