@@ -58,6 +58,10 @@ async fn devices_that_rules_taint_are_bought_around_and_not_bought_in_vain() {
             Ok(())
         })
         .await?;
+        // The rules are known again after a restart, before anything is bought.
+        operator.kill();
+        operator.restart()?;
+        operator.ready().await?;
         wait::stays("no node is bought in vain", SEVERAL_PLANS, async || cluster.nodes_asked_for_are(2))
             .await?;
 
