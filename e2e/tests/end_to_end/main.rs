@@ -85,6 +85,8 @@ mod handed_over_from_karpenter;
 #[cfg(test)]
 mod history_is_compacted_meanwhile;
 #[cfg(test)]
+mod hpa_at_zero;
+#[cfg(test)]
 mod hpa_becomes_a_policy;
 #[cfg(test)]
 mod hpa_observed_then_replaced;

@@ -58,6 +58,7 @@ mod rotation;
 mod scale_down;
 mod scale_down_order;
 mod scale_up;
+mod scaled_to_zero;
 mod scene;
 mod selectors;
 mod sent_away;

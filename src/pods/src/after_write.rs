@@ -35,6 +35,9 @@ pub fn after_write(decision: Decision, outcome: &WriteOutcome) -> Tick {
             let (status, second) = (&mut tick.status, at.second());
             conditions::set(status, ABLE_TO_SCALE, true, conditions::SUCCEEDED_RESCALE, words, second);
             status.last_scale_time = Some(second);
+            if let Some(to_zero) = decision.scaled_to_zero {
+                conditions::set_scaled_to_zero(status, to_zero, second);
+            }
             tick.events.push(Event {
                 type_: EventType::Normal,
                 reason: match decision.steps.surge {

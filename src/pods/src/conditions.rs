@@ -9,6 +9,8 @@ pub const ABLE_TO_SCALE: &str = "AbleToScale";
 pub const SCALING_ACTIVE: &str = "ScalingActive";
 /// True if the size is held back by bounds or rates.
 pub const SCALING_LIMITED: &str = "ScalingLimited";
+/// True if the size of 0 was set by whoever runs the HPA, and by nobody else. Also the reason of that.
+pub const SCALED_TO_ZERO: &str = "ScaledToZero";
 
 /// AbleToScale: the scale was read.
 pub const SUCCEEDED_GET_SCALE: &str = "SucceededGetScale";
@@ -50,6 +52,8 @@ pub const FAILED_GET_EXTERNAL_METRIC: &str = "FailedGetExternalMetric";
 pub const FAILED_COMPUTE_FORMULA: &str = "FailedComputeFormula";
 /// ScalingActive and event: a metric is of no known type.
 pub const INVALID_METRIC_SOURCE_TYPE: &str = "InvalidMetricSourceType";
+/// ScaledToZero: the last size that was written is another one.
+pub const NOT_SCALED_TO_ZERO: &str = "NotScaledToZero";
 /// ScalingLimited: nothing holds the size back.
 pub const DESIRED_WITHIN_RANGE: &str = "DesiredWithinRange";
 /// ScalingLimited: the rate upwards.
@@ -101,6 +105,20 @@ pub fn set(
     text.clone_into(&mut condition.status);
     reason.clone_into(&mut condition.reason);
     condition.message = message;
+}
+
+/// Sets the condition ScaledToZero.
+///
+/// Source: podautoscaler horizontal.go of 1.37, reconcileAutoscaler.
+pub(crate) fn set_scaled_to_zero(status: &mut HpaStatus, to_zero: bool, now: UnixTime) {
+    let (reason, words) = match to_zero {
+        true => (
+            SCALED_TO_ZERO,
+            "the size of 0 was set by whoever runs this HPA: its metrics decide when it ends",
+        ),
+        false => (NOT_SCALED_TO_ZERO, "the last size that was set is not 0"),
+    };
+    set(status, SCALED_TO_ZERO, to_zero, reason, words.to_owned(), now);
 }
 
 #[cfg(test)]

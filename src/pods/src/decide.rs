@@ -61,8 +61,16 @@ pub fn decide(input: &Input<'_>) -> Decision {
 fn branch(spec: &HpaSpec, bounds: &Bounds, current: i32, owner: ZeroOwner) -> Branch {
     let own_min = spec.min_replicas.unwrap_or(1);
     // A size of 0 switches scaling off, unless the user allows 0; a schedule's floor does not change what the user meant.
-    if current == 0 && own_min != 0 && owner != ZeroOwner::Operator {
+    let wakes = match owner {
+        ZeroOwner::Operator => true,
+        ZeroOwner::Reference | ZeroOwner::SomebodyElse => own_min == 0,
+        ZeroOwner::Controller => own_min != 0 || spec.metrics.iter().any(zero::is_outside),
+        ZeroOwner::NotController => false,
+    };
+    if current == 0 && !wakes {
         Branch::Disabled
+    } else if current == 0 && owner == ZeroOwner::Controller {
+        Branch::Metrics
     } else if current == 0 && owner == ZeroOwner::SomebodyElse {
         Branch::Paused
     } else if current > bounds.max {
@@ -112,8 +120,14 @@ impl<'a> Deciding<'a> {
         let words = "the target's current scale was read".to_owned();
         self.condition(ABLE_TO_SCALE, true, conditions::SUCCEEDED_GET_SCALE, words);
         stabilization::begin(&mut self.memory, current, self.input.now);
-        zero::observe(&mut self.memory, self.input.zero, self.input.spec, current);
-        let owner = ZeroOwner::of(self.input.zero, &self.memory);
+        let (rules, gates) = (self.input.zero, self.input.options.gates);
+        zero::observe(&mut self.memory, (rules, gates), self.input.spec, current);
+        let owner = ZeroOwner::of(rules, gates, self.input.status, &self.memory);
+        if current == 0 && owner == ZeroOwner::Controller && !self.status.is_true(conditions::SCALED_TO_ZERO)
+        {
+            // The size was written, and the process ended before the status was.
+            conditions::set_scaled_to_zero(&mut self.status, true, self.input.now.second());
+        }
         self.steps.branch = branch(self.input.spec, &self.steps.bounds, current, owner);
         let (desired, reason) = match self.steps.branch {
             Branch::Disabled => {
@@ -139,13 +153,30 @@ impl<'a> Deciding<'a> {
             }
             Branch::NoScale | Branch::Metrics | Branch::Unknown | Branch::Fallback => {
                 self.status.current_replicas = current;
-                self.by_metrics(scale)?
+                let (desired, reason) = self.by_metrics(scale)?;
+                self.leave_zero(owner, current, desired, reason)
             }
         };
         self.steps.desired = Some(desired);
         self.status.current_replicas = current;
         self.status.desired_replicas = desired;
         (desired != current).then_some(Rescale { from: current, to: desired, reason })
+    }
+
+    /// Brings a workload that was at 0 by its HPA to the minimum at least, where the minimum has been raised since.
+    ///
+    /// Source: podautoscaler horizontal.go of 1.37, reconcileAutoscaler.
+    fn leave_zero(&mut self, owner: ZeroOwner, current: i32, desired: i32, reason: String) -> (i32, String) {
+        let min = self.steps.bounds.min;
+        if current != 0 || owner != ZeroOwner::Controller || min <= desired {
+            return (desired, reason);
+        }
+        self.steps.limited_by = Some(Limit::TooFewReplicas);
+        let reason = match reason.is_empty() {
+            true => "Current number of replicas below Spec.MinReplicas".to_owned(),
+            false => reason,
+        };
+        (min, reason)
     }
 
     /// Leaves a workload at 0 that somebody else has set to 0.
@@ -587,10 +618,12 @@ impl<'a> Deciding<'a> {
     fn decision(self, rescale: Option<Rescale>) -> Decision {
         let input = self.input;
         let mut journal = self.memory.clone();
+        let gates = input.options.gates;
         if let Some(change) = &rescale {
             let behavior = input.spec.behavior.as_ref();
             behavior::record(&mut journal, behavior, change.from, change.to, input.now);
-            zero::mark(&mut journal, input.zero, change.to, input.now);
+            let may = input.zero.is_some() || zero::hpa_may(gates, input.spec);
+            zero::mark(&mut journal, may, change.to, input.now);
         }
         Decision {
             events: self.events,
@@ -602,6 +635,9 @@ impl<'a> Deciding<'a> {
             error: self.error,
             failed_early: self.failed_early,
             stored_desired: input.status.desired_replicas,
+            scaled_to_zero: (gates.scaled_to_zero && input.zero.is_none()).then(|| {
+                rescale.as_ref().is_some_and(|change| change.to == 0) && zero::hpa_may(gates, input.spec)
+            }),
             own_change: rescale.as_ref().map(|change| (change.from, change.to)),
             behavior: input.spec.behavior.clone().filter(|_| rescale.is_some()),
             now: input.now,

@@ -38,6 +38,8 @@ pub struct Decision {
     pub(crate) behavior: Option<Behavior>,
     /// The change of size without a surge, which counts against the rates; `None` where the size would stay.
     pub(crate) own_change: Option<(i32, i32)>,
+    /// Condition ScaledToZero once the scale is written; `None` where there is no such condition.
+    pub(crate) scaled_to_zero: Option<bool>,
     /// Time at which the decision was made.
     pub(crate) now: Moment,
 }

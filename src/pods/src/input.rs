@@ -96,11 +96,19 @@ pub struct Gates {
     pub scale_to_zero: bool,
     /// PodLevelResources: requests of a whole pod.
     pub pod_level_resources: bool,
+    /// HPAScaleToZero as of release 1.36: the condition ScaledToZero of an HPA says who has set a size of 0.
+    #[serde(default)]
+    pub scaled_to_zero: bool,
 }
 
 impl Default for Gates {
     fn default() -> Self {
-        Self { configurable_tolerance: true, scale_to_zero: false, pod_level_resources: true }
+        Self {
+            configurable_tolerance: true,
+            scale_to_zero: false,
+            pod_level_resources: true,
+            scaled_to_zero: false,
+        }
     }
 }
 

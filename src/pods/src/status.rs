@@ -27,11 +27,25 @@ pub struct HpaStatus {
     pub conditions: Vec<Condition>,
 }
 
+impl HpaStatus {
+    /// The condition of this type.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == type_)
+    }
+
+    /// True if there is a condition of this type, and it holds.
+    #[must_use]
+    pub fn is_true(&self, type_: &str) -> bool {
+        self.condition(type_).is_some_and(|condition| condition.status == "True")
+    }
+}
+
 /// One condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// AbleToScale, ScalingActive or ScalingLimited.
+    /// AbleToScale, ScalingActive, ScalingLimited or ScaledToZero.
     #[serde(rename = "type")]
     pub type_: String,
     /// True, False or Unknown.

@@ -4,9 +4,12 @@
 use serde::{Deserialize, Serialize};
 
 use crate::amount::Amount;
+use crate::conditions::SCALED_TO_ZERO;
+use crate::input::Gates;
 use crate::memory::{Memory, ZeroMemory};
 use crate::moment::Moment;
 use crate::spec::{HpaSpec, MetricSpec};
+use crate::status::HpaStatus;
 use headroom_values::time::Seconds;
 
 /// Rules of a policy for 0 replicas. HorizontalPodAutoscalers have none: they keep the reference's rules.
@@ -37,16 +40,24 @@ pub enum ZeroOwner {
     Operator,
     /// Somebody else: the workload stays at 0.
     SomebodyElse,
+    /// Whoever runs the HPA, as its condition ScaledToZero says: its metrics decide when the workload comes back.
+    Controller,
+    /// Somebody who does not run the HPA: scaling is switched off.
+    NotController,
 }
 
 impl ZeroOwner {
-    /// The owner of a size of 0.
+    /// The owner of a size of 0, by the rules of a policy, or of an HPA by its status. The operator's own mark counts like the
+    /// condition: it is stored before the size, and the condition after it.
     #[must_use]
-    pub fn of(rules: Option<&ZeroRules>, memory: &Memory) -> Self {
-        match (rules, memory.zero.and_then(|zero| zero.scaled_at)) {
-            (None, _) => Self::Reference,
-            (Some(_), Some(_)) => Self::Operator,
-            (Some(_), None) => Self::SomebodyElse,
+    pub fn of(rules: Option<&ZeroRules>, gates: Gates, status: &HpaStatus, memory: &Memory) -> Self {
+        let marked = memory.zero.is_some_and(|zero| zero.scaled_at.is_some());
+        match rules {
+            Some(_) if marked => Self::Operator,
+            Some(_) => Self::SomebodyElse,
+            None if !gates.scaled_to_zero => Self::Reference,
+            None if marked || status.is_true(SCALED_TO_ZERO) => Self::Controller,
+            None => Self::NotController,
         }
     }
 }
@@ -100,11 +111,23 @@ pub(crate) fn applies(rules: Option<&ZeroRules>, spec: &HpaSpec) -> bool {
     rules.is_some() && spec.min_replicas == Some(0)
 }
 
+/// True if an HPA may take its workload to 0: a metric that does not come from the pods can bring it back.
+///
+/// Source: podautoscaler horizontal.go of 1.37, hasObjectOrExternalMetrics.
+pub(crate) fn hpa_may(gates: Gates, spec: &HpaSpec) -> bool {
+    gates.scaled_to_zero && spec.min_replicas == Some(0) && spec.metrics.iter().any(is_outside)
+}
+
 /// Brings what is remembered of zero up to date with the size as it is: a size above 0 takes the mark away, and at 0 no
 /// time runs. Once a policy may go to 0 the entry stays, so that its absence means: never looked at.
-pub(crate) fn observe(memory: &mut Memory, rules: Option<&ZeroRules>, spec: &HpaSpec, current: i32) {
+pub(crate) fn observe(
+    memory: &mut Memory,
+    (rules, gates): (Option<&ZeroRules>, Gates),
+    spec: &HpaSpec,
+    current: i32,
+) {
     if rules.is_none() {
-        memory.zero = None;
+        memory.zero = memory.zero.filter(|_| gates.scaled_to_zero && current == 0);
         return;
     }
     if applies(rules, spec) {
@@ -138,8 +161,8 @@ pub(crate) fn clock(
 
 /// Marks a change to 0 as the operator's; a change from 0 keeps the mark until the size has been seen above 0, so that
 /// a write that does not land leaves no workload at 0 for ever.
-pub(crate) fn mark(journal: &mut Memory, rules: Option<&ZeroRules>, to: i32, now: Moment) {
-    if rules.is_some() && to == 0 {
+pub(crate) fn mark(journal: &mut Memory, may: bool, to: i32, now: Moment) {
+    if may && to == 0 {
         let zero: &mut ZeroMemory = journal.zero.get_or_insert_default();
         zero.scaled_at = Some(now);
     }

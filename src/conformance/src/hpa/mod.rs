@@ -93,6 +93,8 @@ impl<'a> Runner<'a> {
                     configurable_tolerance: given.feature_gates.configurable_tolerance,
                     scale_to_zero: given.feature_gates.scale_to_zero,
                     pod_level_resources: given.feature_gates.pod_level_resources,
+                    // The vectors are those of release 1.35.
+                    scaled_to_zero: false,
                 },
                 ..Options::default()
             },

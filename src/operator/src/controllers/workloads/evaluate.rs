@@ -22,6 +22,7 @@ use super::gather::{Load, ask};
 use super::last::{EvaluationInput, Last};
 use super::observation::{WorkloadObservation, notice_conflict};
 use super::ownership::{self, Circumstances, OwnershipDecision, Stage};
+use super::release::{Release, with_scaled_to_zero};
 use super::reporting::{View, hpa_version, last_hpa_status};
 use super::resolve::{Workload, WorkloadPhase};
 use super::scale_in;
@@ -47,6 +48,8 @@ pub(super) struct Dependencies {
     pub feed: KubeFeed,
     /// Scales.
     pub scales: Scales,
+    /// Release of the API server.
+    pub release: Release,
     /// Deletion costs of pods.
     pub costs: DeletionCosts,
     /// Queue of questions to the node loop, and display of a missing permission.
@@ -122,10 +125,17 @@ impl Dependencies {
         }
         notice_conflict(workload, rules, state, &observation, now);
 
+        let before = match hpa.as_ref().filter(|_| runs_hpa) {
+            Some(hpa) => last_hpa_status(hpa, state),
+            None => with_scaled_to_zero(state.reported.clone(), hpa.as_deref()),
+        };
+        let mut options = workload.timing.options(&rules.options);
+        options.gates = self.release.gates(workload, &before, options.gates, &self.host).await;
+
         let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
         let asks = observation.scale.as_ref().is_ok_and(|scale| {
             let own = own_replicas(&state.memory.memory, scale.spec_replicas);
-            let owner = ZeroOwner::of(workload.zero.as_ref(), &state.memory.memory);
+            let owner = ZeroOwner::of(workload.zero.as_ref(), options.gates, &before, &state.memory.memory);
             needs_metrics(&workload.spec, &bounds, own, owner)
         });
         let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
@@ -137,10 +147,6 @@ impl Dependencies {
         if asks {
             course.part("metrics", true, (asked_at, self.host.wall()), None);
         }
-        let before = match hpa.as_ref().filter(|_| runs_hpa) {
-            Some(hpa) => last_hpa_status(hpa, state),
-            None => state.reported.clone(),
-        };
         let acts = acts(workload, runs_hpa);
         let leave = leave(workload, acts, state.held_until(now));
         let surge = surge::allowed(workload, leave).map(|_| self.health.surges.wish(&workload.key));
@@ -150,7 +156,7 @@ impl Dependencies {
             surge: surge.unwrap_or_default(),
             // Memory is what status holds: whole seconds.
             now: Moment::from_jiff(self.host.time()).whole(),
-            options: workload.timing.options(&rules.options),
+            options,
             status: before,
             memory: state.memory.memory.clone(),
             scale: observation.scale.clone(),

@@ -11,6 +11,7 @@ pub mod outside;
 mod ownership;
 mod pushes;
 mod refused;
+mod release;
 mod reporting;
 mod resolve;
 mod scale_in;
@@ -42,6 +43,7 @@ use self::evaluate::{Dependencies, Ended, Rules};
 use self::last::LastEvaluations;
 use self::pushes::Pushes;
 use self::refused::Refused;
+use self::release::Release;
 use self::resolve::{ResolvedWorkloads, Workload};
 use self::state::State;
 use super::health::Health;
@@ -175,6 +177,7 @@ impl WorkloadLoop {
         let pushes = Pushes::new(host.clone());
         let dependencies = Dependencies {
             scales: Scales::new(work.clone(), host.clone()),
+            release: Release::new(work.clone()),
             costs: DeletionCosts::new(work.clone()),
             health: health.clone(),
             sink: ScalingSink::new(work.clone()),

@@ -23,6 +23,7 @@ use super::gather::{Load, ask};
 use super::last::{EvaluationInput, Last, record};
 use super::observation::pods_of;
 use super::options_of;
+use super::release::{says_who_scaled_to_zero, with_scaled_to_zero};
 use super::resolve::{ResolvedWorkloads, Workload, resolve};
 use super::state::{State, hpa_status};
 use crate::report::PolicyPhase;
@@ -172,7 +173,14 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     let owned = get(&state.stored.conditions, types::HPA_OWNED);
     let runs_hpa = owned.is_some_and(|owned| owned.status == "True");
     let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
-    let owner = ZeroOwner::of(workload.zero.as_ref(), &state.memory.memory);
+    let held_until = state.held_until(now);
+    let status = match hpa.as_deref().filter(|_| runs_hpa) {
+        Some(hpa) => hpa_status(&hpa.status),
+        None => with_scaled_to_zero(state.reported, hpa.as_deref()),
+    };
+    let mut options = workload.timing.options(options);
+    options.gates.scaled_to_zero = says_who_scaled_to_zero(&workload, &status);
+    let owner = ZeroOwner::of(workload.zero.as_ref(), options.gates, &status, &state.memory.memory);
     let asks =
         scale.as_ref().is_ok_and(|scale| needs_metrics(&workload.spec, &bounds, scale.spec_replicas, owner));
     let rivals = workload.hpa.as_ref().map(|hpa| {
@@ -181,13 +189,10 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
     let input = EvaluationInput {
         // Only the operator knows its drains: what is there stays.
         surge: SurgeWish::Unknown,
-        leave: leave(&workload, acts(&workload, runs_hpa), state.held_until(now)),
+        leave: leave(&workload, acts(&workload, runs_hpa), held_until),
         now: now.into(),
-        options: workload.timing.options(options),
-        status: match hpa.filter(|_| runs_hpa) {
-            Some(hpa) => hpa_status(&hpa.status),
-            None => state.reported,
-        },
+        options,
+        status,
         memory: state.memory.memory,
         scale,
         pods: selected.pods,
