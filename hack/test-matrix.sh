@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs the end-to-end tests on each version of Kubernetes in e2e/control-plane, one after the other, and ends with a table.
+# Runs the end-to-end tests on each version of Kubernetes in e2e/control-plane, one after the other, and upgrades a cluster from each to
+# the next. Ends with a table.
 #
 #   hack/test-matrix.sh [FILTER…]              the tests whose names contain one of these (default: all)
 #   HEADROOM_VERSIONS="1.35 1.37"              some versions only
@@ -14,12 +15,24 @@ export HEADROOM_BIN=$target/debug/headroom
 
 cargo build "${features[@]}" --bins && cargo test "${features[@]}" --test end_to_end --no-run || exit
 table= failed=0
-for version in $versions; do
-  echo "=== Kubernetes $version"
-  log=$target/matrix-$version.log
+
+# run NAME VERSION ARG…: the tests of the arguments on one version, and a row of the table.
+run() {
+  local name=$1 version=$2 log="$target/matrix-${1// /-}.log"
+  shift 2
+  echo "=== Kubernetes $name"
   HEADROOM_KUBERNETES=$version cargo test "${features[@]}" --test end_to_end -- \
     --test-threads="${HEADROOM_TESTS_AT_ONCE:-3}" "$@" 2>&1 | tee "$log" || failed=1
-  table+=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/| '"$version"' | \1 | \2 | \3 |/p' "$log")$'\n'
+  table+=$(sed -n 's/^test result: .* \([0-9]*\) passed; \([0-9]*\) failed; \([0-9]*\) ignored.*/| '"$name"' | \1 | \2 | \3 |/p' "$log")$'\n'
+}
+
+previous=
+for version in $versions; do
+  run "$version" "$version" "$@"
+  if [[ -n $previous ]]; then
+    HEADROOM_UPGRADE_FROM=$previous run "$previous to $version" "$version" --ignored cluster_is_upgraded
+  fi
+  previous=$version
 done
 printf '\n| Kubernetes | passed | failed | ignored |\n| --- | ---: | ---: | ---: |\n%s' "$table"
 exit "$failed"

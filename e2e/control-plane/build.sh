@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the real control plane (etcd, Kubernetes, KWOK, metrics-server) from Go modules into a cache folder and prints that
-# folder. It starts nothing. HEADROOM_KUBERNETES=1.37 takes another version of those in kubernetes-* (default: 1.35).
+# folder. It starts nothing. HEADROOM_KUBERNETES=1.36 takes another version of those in kubernetes-* (default: 1.37).
 source "$(dirname "${BASH_SOURCE[0]}")/../build-once.sh"
 
-kubernetes=kubernetes-${HEADROOM_KUBERNETES:-1.35}
+kubernetes=kubernetes-${HEADROOM_KUBERNETES:-1.37}
 if [[ ! -d $here/$kubernetes ]]; then
   echo "build.sh: HEADROOM_KUBERNETES=$HEADROOM_KUBERNETES is none of: $(cd "$here" && echo kubernetes-* | sed 's/kubernetes-//g')" >&2
   exit 1

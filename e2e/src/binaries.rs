@@ -21,6 +21,12 @@ pub fn control_plane() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/control-plane/build.sh", &[]))
 }
 
+/// The same of another release of Kubernetes, one of those in `e2e/control-plane`: `1.36`.
+pub fn control_plane_of(release: &str) -> Result<PathBuf> {
+    let script = repository().join("e2e/control-plane/build.sh");
+    output_of(Command::new(&script).env("HEADROOM_KUBERNETES", release), &script)
+}
+
 /// The Python environment of the AWS simulator; its interpreter is `bin/python`.
 ///
 /// Installs it when the cache has none: about half a minute, milliseconds afterwards. Errors without Python.
@@ -115,8 +121,11 @@ pub fn collector() -> Result<PathBuf> {
 /// Runs a build script, which prints the folder it has built.
 fn folder_of(script: &str, args: &[&str]) -> Result<PathBuf> {
     let script = repository().join(script);
-    let output = Command::new(&script)
-        .args(args)
+    output_of(Command::new(&script).args(args), &script)
+}
+
+fn output_of(command: &mut Command, script: &Path) -> Result<PathBuf> {
+    let output = command
         .stderr(Stdio::inherit())
         .output()
         .with_context(|| format!("failed to run {}", script.display()))?;

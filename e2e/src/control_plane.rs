@@ -120,7 +120,12 @@ impl ControlPlane {
     }
 
     async fn try_start(options: &Options) -> Result<Self> {
-        let binaries = tokio::task::spawn_blocking(binaries::control_plane).await??;
+        let release = options.release.clone();
+        let build = move || match release {
+            Some(release) => binaries::control_plane_of(&release),
+            None => binaries::control_plane(),
+        };
+        let binaries = tokio::task::spawn_blocking(build).await??;
         let folder = tempfile::Builder::new().prefix("headroom-e2e-").tempdir()?;
         let plan = components::Plan::write(folder.path(), &binaries, options)?;
 
@@ -196,6 +201,18 @@ impl ControlPlane {
     /// One program, to pause, resume, kill, restart or read. Errors for a metrics-server not asked for.
     pub fn component(&self, component: Component) -> Result<&Process> {
         self.components.get(&component).with_context(|| format!("{component:?} was not asked for"))
+    }
+
+    /// Ends the programs of Kubernetes and starts those of the run's own release in their place, on the same etcd: the API server, and
+    /// when it is ready the others.
+    pub async fn upgrade(&self, deadline: Duration) -> Result<()> {
+        let binaries = tokio::task::spawn_blocking(binaries::control_plane).await??;
+        for component in [Component::ApiServer, Component::ControllerManager, Component::Scheduler] {
+            let process = self.component(component)?;
+            process.restart_as(&binaries.join("bin").join(process.name()))?;
+            self.ready(deadline).await?;
+        }
+        Ok(())
     }
 
     /// Waits until the API server answers ready, for example after a restart of it or of etcd.

@@ -115,6 +115,15 @@ impl Process {
         Ok(())
     }
 
+    /// As [`Process::restart`], by another program for this time.
+    pub fn restart_as(&self, program: &Path) -> Result<()> {
+        let recipe = Recipe { program: program.to_owned(), ..self.recipe.clone() };
+        let mut child = self.child();
+        end(&mut child);
+        *child = spawn(&recipe)?;
+        Ok(())
+    }
+
     /// Waits for it to end by itself; an error contains the end of its log.
     pub async fn wait_exit(&self, deadline: Duration) -> Result<ExitStatus> {
         wait::until(&format!("{} ends", self.name()), deadline, async || {

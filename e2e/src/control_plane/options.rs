@@ -5,6 +5,7 @@ use std::time::Duration;
 /// Options of [`super::ControlPlane::start`].
 #[derive(Debug, Clone)]
 pub struct Options {
+    pub(crate) release: Option<String>,
     pub(crate) hpa_controller: bool,
     pub(crate) metrics_server: bool,
     pub(crate) audit_log: bool,
@@ -28,6 +29,7 @@ impl Default for Options {
 impl Options {
     pub fn new() -> Self {
         Self {
+            release: None,
             hpa_controller: true,
             metrics_server: false,
             audit_log: false,
@@ -41,6 +43,12 @@ impl Options {
             scheduler_flags: Vec::new(),
             kwok_configs: Vec::new(),
         }
+    }
+
+    /// Starts this release of Kubernetes instead of that of the run: `1.36`.
+    pub fn release(mut self, release: &str) -> Self {
+        self.release = Some(release.to_owned());
+        self
     }
 
     /// The controller-manager leaves HorizontalPodAutoscalers to the operator.

@@ -39,6 +39,8 @@ mod clocks_survive_a_restart;
 #[cfg(test)]
 mod cluster_api;
 #[cfg(test)]
+mod cluster_is_upgraded;
+#[cfg(test)]
 mod compare_reports_the_difference;
 #[cfg(test)]
 mod control_plane_comes_up;
