@@ -312,7 +312,7 @@ fn print_tables(args: &Args, runs: &[Measured]) {
     println!("| --- | ---: | ---: | ---: | ---: | ---: | ---: |");
     for run in runs {
         let who = match run.who {
-            Who::ControllerManager => "controller-manager 1.35",
+            Who::ControllerManager => "controller-manager",
             Who::Operator => "**Headroom**",
         };
         let (p50, p99) = (percentile(&run.lateness, 50) * 1e3, percentile(&run.lateness, 99) * 1e3);
