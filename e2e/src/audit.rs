@@ -71,6 +71,12 @@ impl Writes {
         self.keep(|write| write.verb == verb)
     }
 
+    /// All but reads.
+    pub fn mutating(self) -> Self {
+        const READS: [&str; 3] = ["get", "list", "watch"];
+        self.keep(|write| !READS.contains(&write.verb.as_str()))
+    }
+
     /// Those to the object of this name.
     pub fn named(self, name: &str) -> Self {
         self.keep(|write| write.name == name)
@@ -128,8 +134,7 @@ impl ControlPlane {
     /// All mutating calls so far. The API server logs a call before it answers it, so that a write whose
     /// answer was seen is in the list. Errors without `Options::with_audit_log`.
     pub fn writes(&self) -> Result<Writes> {
-        const READS: [&str; 3] = ["get", "list", "watch"];
-        Ok(self.calls()?.keep(|call| !READS.contains(&call.verb.as_str())))
+        Ok(self.calls()?.mutating())
     }
 
     /// All calls so far that are recorded: the mutating ones, and after [`crate::control_plane::Options::with_reads_audited`]

@@ -42,6 +42,9 @@ pub enum User {
     Admin,
     /// The operator under test.
     Headroom,
+    /// The autoscalers that it is measured beside.
+    Karpenter,
+    ClusterAutoscaler,
     ControllerManager,
     Scheduler,
     Kwok,
@@ -49,9 +52,11 @@ pub enum User {
 }
 
 impl User {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 8] = [
         Self::Admin,
         Self::Headroom,
+        Self::Karpenter,
+        Self::ClusterAutoscaler,
         Self::ControllerManager,
         Self::Scheduler,
         Self::Kwok,
@@ -64,6 +69,8 @@ impl User {
             Self::Admin => "admin",
             // The ServiceAccount of config/base, with its permissions only.
             Self::Headroom => "system:serviceaccount:headroom-system:headroom",
+            Self::Karpenter => "karpenter",
+            Self::ClusterAutoscaler => "cluster-autoscaler",
             Self::ControllerManager => "system:kube-controller-manager",
             Self::Scheduler => "system:kube-scheduler",
             Self::Kwok => "kwok",

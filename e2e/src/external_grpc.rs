@@ -5,17 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::control_plane::ControlPlane;
+use crate::kwok_groups::{self, Group};
 use crate::process::{Process, Recipe};
 use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
-/// Namespace of the server's ConfigMaps.
-const NAMESPACE: &str = "kube-system";
-/// The label by which templates name their group.
-const GROUP_LABEL: &str = "example.com/group";
 
 /// A running server. Dropping it is SIGKILL.
 #[derive(Debug)]
@@ -28,7 +25,8 @@ pub struct ExternalServer {
 impl ExternalServer {
     /// Starts it with one group of machines of 4 CPU and 16 GiB a name, of 0 to 10 nodes each.
     pub async fn start(cluster: &ControlPlane, groups: &[&str]) -> Result<Self> {
-        for object in config(groups) {
+        let groups: Vec<Group> = groups.iter().map(|name| group(name)).collect();
+        for object in kwok_groups::config_maps(&groups) {
             cluster.apply(object).await?;
         }
         let program = tokio::task::spawn_blocking(binaries::external_grpc_server).await??;
@@ -39,13 +37,7 @@ impl ExternalServer {
             name: "externalgrpc".to_owned(),
             program: program.join("bin/externalgrpc-server"),
             args: vec![format!("--address={address}"), format!("--faults={}", faults.display())],
-            env: [
-                ("KUBECONFIG", cluster.kubeconfig().display().to_string()),
-                ("KWOK_PROVIDER_MODE", "local".to_owned()),
-                ("POD_NAMESPACE", NAMESPACE.to_owned()),
-            ]
-            .map(|(name, value)| (name.to_owned(), value))
-            .to_vec(),
+            env: kwok_groups::env(&cluster.kubeconfig()),
             log: cluster.folder().join("logs/externalgrpc.log"),
         };
         let server = Self { process: Process::start(recipe)?, address, faults };
@@ -93,52 +85,7 @@ impl ExternalServer {
     }
 }
 
-/// The ConfigMaps that upstream's provider reads.
-fn config(groups: &[&str]) -> Vec<Value> {
-    let items: Vec<Value> = groups.iter().map(|group| template(group)).collect();
-    let templates = json!({"apiVersion": "v1", "kind": "List", "items": items});
-    let config = json!({
-        "apiVersion": "v1alpha1",
-        "readNodesFrom": "configmap",
-        "nodegroups": {"fromNodeLabelKey": GROUP_LABEL},
-        "nodes": {"skipTaint": true},
-        "configmap": {"name": "kwok-provider-templates"},
-    });
-    let config_map = |name: &str, key: &str, value: &Value| {
-        json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": name, "namespace": NAMESPACE},
-            "data": {key: value.to_string()},
-        })
-    };
-    vec![
-        config_map("kwok-provider-config", "config", &config),
-        config_map("kwok-provider-templates", "templates", &templates),
-    ]
-}
-
-fn template(group: &str) -> Value {
+fn group(name: &str) -> Group {
     let amounts = json!({"cpu": "4", "memory": "16Gi", "pods": "110"});
-    json!({
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {
-            "name": format!("template-{group}"),
-            "labels": {
-                GROUP_LABEL: group,
-                "kubernetes.io/os": "linux",
-                "kubernetes.io/arch": "amd64",
-                "topology.kubernetes.io/zone": "z",
-                "type": "kwok",
-            },
-            "annotations": {
-                "kwok.x-k8s.io/node": "fake",
-                "cluster-autoscaler.kwok.nodegroup/min-count": "0",
-                "cluster-autoscaler.kwok.nodegroup/max-count": "10",
-            },
-        },
-        "spec": {},
-        "status": {"capacity": amounts, "allocatable": amounts},
-    })
+    Group { name: name.to_owned(), capacity: amounts.clone(), allocatable: amounts, max: 10 }
 }

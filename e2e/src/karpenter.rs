@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
-use crate::control_plane::{ControlPlane, free_ports};
+use crate::control_plane::{ControlPlane, User, free_ports};
 use crate::process::{Process, Recipe, Signal};
 use crate::{binaries, wait};
 
@@ -16,6 +16,8 @@ use crate::{binaries, wait};
 pub const ZONE: &str = "test-zone-a";
 /// The label by which Karpenter marks the nodes of a NodePool.
 pub const POOL_LABEL: &str = "karpenter.sh/nodepool";
+/// Price of an instance type for one hour and one of its CPUs.
+pub const PRICE_PER_CPU: f64 = 0.01;
 const START_DEADLINE: Duration = Duration::from_secs(120);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -27,7 +29,7 @@ pub struct Karpenter {
 
 impl Karpenter {
     /// Installs the definitions and the class `default`, and starts Karpenter with these instance types: name, CPUs, memory in GiB.
-    /// One costs per hour what it has in CPUs, in cents.
+    /// One costs [`PRICE_PER_CPU`] an hour for each CPU.
     pub async fn start(cluster: &ControlPlane, types: &[(&str, u32, u32)]) -> Result<Self> {
         let program = tokio::task::spawn_blocking(binaries::karpenter).await??;
         cluster.install_crds(&program.join("crds")).await?;
@@ -38,7 +40,7 @@ impl Karpenter {
         std::fs::write(&file, Value::from(types).to_string())?;
         let [metrics, health] = free_ports()?;
         let env = [
-            ("KUBECONFIG", cluster.kubeconfig().display().to_string()),
+            ("KUBECONFIG", cluster.kubeconfig_of(User::Karpenter).display().to_string()),
             ("INSTANCE_TYPES_FILE_PATH", file.display().to_string()),
             ("SYSTEM_NAMESPACE", "kube-system".to_owned()),
             ("DISABLE_LEADER_ELECTION", "true".to_owned()),
@@ -89,7 +91,16 @@ pub async fn nodes(cluster: &ControlPlane) -> Result<Vec<Node>> {
 
 /// A NodePool of on-demand machines of one size, which KWOK brings to life. Consolidation begins after 30 s and has no budget.
 pub fn node_pool(name: &str, cpu: u32, memory_gib: u32) -> Value {
-    let only = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
+    let mut pool = node_pool_of_all_types(name);
+    if let Some(requirements) = pool["spec"]["template"]["spec"]["requirements"].as_array_mut() {
+        requirements.push(only("karpenter.kwok.sh/instance-cpu", &cpu.to_string()));
+        requirements.push(only("karpenter.kwok.sh/instance-memory", &format!("{memory_gib}Gi")));
+    }
+    pool
+}
+
+/// The same of machines of all sizes that there are.
+pub fn node_pool_of_all_types(name: &str) -> Value {
     json!({
         "apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": {"name": name},
         "spec": {
@@ -105,13 +116,24 @@ pub fn node_pool(name: &str, cpu: u32, memory_gib: u32) -> Value {
                     "requirements": [
                         only("karpenter.sh/capacity-type", "on-demand"),
                         only("topology.kubernetes.io/zone", ZONE),
-                        only("karpenter.kwok.sh/instance-cpu", &cpu.to_string()),
-                        only("karpenter.kwok.sh/instance-memory", &format!("{memory_gib}Gi")),
                     ],
                 },
             },
         },
     })
+}
+
+/// The version that is built.
+pub fn version() -> Result<String> {
+    let file = std::fs::read_to_string(binaries::repository().join("e2e/karpenter/go.mod"))?;
+    let line = file.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/karpenter "));
+    let version = line.and_then(|rest| rest.split(' ').next()).context("go.mod names no Karpenter")?;
+    ensure!(version.starts_with('v'), "its version is {version}");
+    Ok(version.to_owned())
+}
+
+fn only(key: &str, value: &str) -> Value {
+    json!({"key": key, "operator": "In", "values": [value]})
 }
 
 fn class() -> Value {
@@ -121,14 +143,13 @@ fn class() -> Value {
 }
 
 fn instance_type(name: &str, cpu: u32, memory_gib: u32) -> Value {
-    let only = |key: &str, value: &str| json!({"key": key, "operator": "In", "values": [value]});
     json!({
         "name": name,
         "architecture": "amd64",
         "operatingSystems": ["linux"],
         "resources": {"cpu": cpu.to_string(), "memory": format!("{memory_gib}Gi"), "pods": "110"},
         "offerings": [{
-            "Price": f64::from(cpu) / 100.0,
+            "Price": f64::from(cpu) * PRICE_PER_CPU,
             "Available": true,
             "Requirements": [only("karpenter.sh/capacity-type", "on-demand"), only("topology.kubernetes.io/zone", ZONE)],
         }],

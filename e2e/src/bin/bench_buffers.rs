@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use e2e::binaries::{self, repository};
 use e2e::cluster::is_ready;
 use e2e::control_plane::{ControlPlane, Options};
@@ -109,7 +109,7 @@ async fn main() -> Result<()> {
     let cases = cases();
     let theirs = on_karpenter(&cases).await.context("on Karpenter")?;
     let ours = on_headroom(&cases).await.context("on Headroom")?;
-    println!("Karpenter {} with its KWOK provider, by `make bench-buffers`:\n", karpenter_version()?);
+    println!("Karpenter {} with its KWOK provider, by `make bench-buffers`:\n", karpenter::version()?);
     println!("| case | Karpenter | Headroom |");
     println!("| --- | ---: | ---: |");
     let mut n_alike = 0;
@@ -249,13 +249,4 @@ fn name(index: usize) -> String {
 /// One number, or both bounds of one that changes.
 fn written((least, most): (usize, usize)) -> String {
     if least == most { most.to_string() } else { format!("{least} to {most}") }
-}
-
-/// The version that is built.
-fn karpenter_version() -> Result<String> {
-    let file = std::fs::read_to_string(repository().join("e2e/karpenter/go.mod"))?;
-    let line = file.lines().find_map(|line| line.trim().strip_prefix("sigs.k8s.io/karpenter "));
-    let version = line.and_then(|rest| rest.split(' ').next()).context("go.mod names no Karpenter")?;
-    ensure!(version.starts_with('v'), "its version is {version}");
-    Ok(version.to_owned())
 }

@@ -55,8 +55,7 @@ impl Plan {
         plan.write_users()?;
         plan.write_kwok_configs()?;
         if options.audit_log {
-            let reads = if options.audit_reads { AUDIT_READS } else { "" };
-            write(&folder.join("audit-policy.yaml"), &format!("{AUDIT_POLICY}{reads}{AUDIT_NOTHING_ELSE}"))?;
+            write(&folder.join("audit-policy.yaml"), &audit_policy(options))?;
         }
         Ok(plan)
     }
@@ -280,12 +279,24 @@ pub(super) fn metrics_api(port: u16) -> Vec<Value> {
     ]
 }
 
-/// Mutating calls only; with their bodies where the operator made them.
-const AUDIT_POLICY: &str = r#"
+fn audit_policy(options: &Options) -> String {
+    let rules = match (options.audit_autoscalers, options.audit_reads) {
+        (true, _) => AUDIT_AUTOSCALERS.to_owned(),
+        (false, true) => format!("{AUDIT_WRITES}{AUDIT_READS}"),
+        (false, false) => AUDIT_WRITES.to_owned(),
+    };
+    format!("{AUDIT_HEAD}{rules}{AUDIT_NOTHING_ELSE}")
+}
+
+const AUDIT_HEAD: &str = r#"
 apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules:
+"#;
+
+/// Mutating calls only; with their bodies where the operator made them.
+const AUDIT_WRITES: &str = r#"
 - level: Request
   users: ['system:serviceaccount:headroom-system:headroom']
   verbs: [create, update, patch, delete, deletecollection]
@@ -298,6 +309,13 @@ const AUDIT_READS: &str = "\
 - level: Metadata
   users: ['system:serviceaccount:headroom-system:headroom', 'system:kube-controller-manager']
   verbs: [get, list, watch]
+  omitStages: [RequestReceived, ResponseStarted]
+";
+
+/// Each call of an autoscaler once: a watch when it ends.
+const AUDIT_AUTOSCALERS: &str = "\
+- level: Metadata
+  users: ['system:serviceaccount:headroom-system:headroom', 'karpenter', 'cluster-autoscaler']
   omitStages: [RequestReceived, ResponseStarted]
 ";
 

@@ -10,6 +10,7 @@ pub struct Options {
     pub(crate) metrics_server: bool,
     pub(crate) audit_log: bool,
     pub(crate) audit_reads: bool,
+    pub(crate) audit_autoscalers: bool,
     pub(crate) crds: bool,
     pub(crate) roles: bool,
     pub(crate) pods_stop_after: Duration,
@@ -34,6 +35,7 @@ impl Options {
             metrics_server: false,
             audit_log: false,
             audit_reads: false,
+            audit_autoscalers: false,
             crds: true,
             roles: true,
             pods_stop_after: Duration::ZERO,
@@ -76,6 +78,14 @@ impl Options {
     pub fn with_reads_audited(mut self) -> Self {
         self.audit_log = true;
         self.audit_reads = true;
+        self
+    }
+
+    /// Records every call of the operator, Karpenter and Cluster Autoscaler, reads too, all without bodies, and nothing else; see
+    /// [`super::ControlPlane::calls`].
+    pub fn with_autoscalers_audited(mut self) -> Self {
+        self.audit_log = true;
+        self.audit_autoscalers = true;
         self
     }
 
