@@ -1,18 +1,20 @@
-//! The mix of pods that the peers were measured with: arriving, running, and the fewest nodes for it; it measures nothing.
+//! The mix of pods that autoscalers are measured with: arriving, running, and the fewest nodes for it; it measures nothing.
 
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::PartialObjectMeta;
 use kube::runtime::watcher::{self, Event, watcher};
 
+use crate::cluster::is_ready;
 use crate::control_plane::ControlPlane;
-use crate::fixtures::deployment;
+use crate::fixtures::{deployment, node};
+use crate::wait;
 
 /// Longest time that a burst may take before the run counts as failed.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -25,7 +27,7 @@ pub struct Share {
     pub memory_mib: u32,
 }
 
-/// The mix that the peers were measured with.
+/// The mix that autoscalers are measured with.
 pub const MIX: [Share; 4] = [
     Share { name: "tiny", percent: 50, cpu_milli: 250, memory_mib: 512 },
     Share { name: "medium", percent: 30, cpu_milli: 1000, memory_mib: 2 * 1024 },
@@ -48,11 +50,44 @@ pub async fn create_deployments(cluster: &ControlPlane, n_pods: u32) -> Result<(
     Ok(())
 }
 
-/// The moment at which the last of `n_pods` was seen running. A watch of names alone, so that counting costs
-/// the shared machine little.
+/// As many nodes as the lower bound has, each half as large again, so that no pod waits for a fitting place.
+pub async fn put_nodes(cluster: &ControlPlane, count: u32) -> Result<()> {
+    for number in 0..count {
+        let shape = node(
+            &format!("floor-{number}"),
+            &(LARGE_CPU * 3 / 2).to_string(),
+            &format!("{}Gi", LARGE_MEMORY_GIB * 3 / 2),
+        );
+        cluster.apply(shape).await?;
+    }
+    wait::until("all nodes are ready and untainted", Duration::from_secs(120), async || {
+        let nodes = cluster.nodes().await?;
+        let tainted = |node: &Node| {
+            node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| !taints.is_empty())
+        };
+        let n_usable = nodes.iter().filter(|node| is_ready(node) && !tainted(node)).count();
+        ensure!(u32::try_from(n_usable)? == count, "{n_usable} of {count} are");
+        Ok(())
+    })
+    .await
+}
+
+/// The moment at which the last of `n_pods` was seen running.
 pub async fn wait_until_running(cluster: &ControlPlane, n_pods: u32) -> Result<Instant> {
+    wait_until_running_of(cluster, "", n_pods, DEADLINE).await
+}
+
+/// The same of the pods that a label selector finds, within `deadline`. A watch of names alone, so that counting costs the
+/// shared machine little.
+pub async fn wait_until_running_of(
+    cluster: &ControlPlane,
+    selector: &str,
+    n_pods: u32,
+    deadline: Duration,
+) -> Result<Instant> {
     let pods: Api<PartialObjectMeta<Pod>> = Api::namespaced(cluster.client(), "default");
-    let mut events = pin!(watcher(pods, watcher::Config::default().fields("status.phase=Running")));
+    let config = watcher::Config::default().fields("status.phase=Running").labels(selector);
+    let mut events = pin!(watcher(pods, config));
     let mut running: BTreeSet<String> = BTreeSet::new();
     let counting = async {
         while let Some(event) = events.next().await {
@@ -69,9 +104,9 @@ pub async fn wait_until_running(cluster: &ControlPlane, n_pods: u32) -> Result<I
         }
         Ok(Instant::now())
     };
-    let counted: Result<Result<Instant>, _> = tokio::time::timeout(DEADLINE, counting).await;
+    let counted: Result<Result<Instant>, _> = tokio::time::timeout(deadline, counting).await;
     counted.unwrap_or_else(|_| {
-        Err(anyhow::anyhow!("only {} of {n_pods} pods run after {DEADLINE:?}", running.len()))
+        Err(anyhow::anyhow!("only {} of {n_pods} pods run after {deadline:?}", running.len()))
     })
 }
 

@@ -43,6 +43,7 @@ pub mod kwok_groups;
 pub mod link;
 pub mod metrics_api;
 pub mod operator;
+pub mod peers;
 pub mod permissions;
 pub mod pki;
 pub mod process;

@@ -163,6 +163,12 @@ impl Process {
         Ok(kib * 1024)
     }
 
+    /// From now on [`Process::peak_memory_bytes`] is the peak since this call. Errors when it has ended.
+    pub fn forget_peak_memory(&self) -> Result<()> {
+        let path = format!("/proc/{}/clear_refs", self.pid());
+        fs::write(&path, "5").with_context(|| format!("failed to write {path}"))
+    }
+
     fn child(&self) -> MutexGuard<'_, Child> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }

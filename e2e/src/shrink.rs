@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use crate::binaries;
 use crate::burst::MIX;
 use crate::control_plane::ControlPlane;
-use crate::fixtures::{cluster_policy, pool};
+use crate::fixtures::{Pool, cluster_policy, pool};
 use crate::operator::Operator;
 use crate::wait;
 
@@ -66,18 +66,23 @@ async fn set_up(settings: &Settings, cluster: &ControlPlane, shapes: &[Shape]) -
     for (name, cpu, memory) in shapes {
         let mut pool = pool(name).capacity(cpu, memory).nodes(0, 2000).quick_scale_down(&settings.unneeded);
         if settings.policy == Policy::WhenCheaper {
-            pool = pool
-                .set("/spec/scaleDown/policy", "WhenCheaper")
-                .set("/spec/scaleDown/consolidateAfter", "0s");
+            pool = when_cheaper(pool, "0s");
         }
         cluster.apply(pool).await?;
     }
     Ok(())
 }
 
-/// A budget for each Deployment of the mix, and the wait until their status counts all of `n_pods`.
-pub async fn protect(settings: &Settings, cluster: &ControlPlane, n_pods: u32) -> Result<()> {
-    let max_unavailable = format!("{}%", settings.max_unavailable_percent);
+/// The pool with `scaleDown.policy: WhenCheaper` and this `consolidateAfter`.
+pub fn when_cheaper(pool: Pool, consolidate_after: &str) -> Pool {
+    pool.set("/spec/scaleDown/policy", "WhenCheaper")
+        .set("/spec/scaleDown/consolidateAfter", consolidate_after)
+}
+
+/// A budget for each Deployment of the mix, of so many percent of its pods, and the wait until their status counts all of
+/// `n_pods`.
+pub async fn protect(max_unavailable_percent: u32, cluster: &ControlPlane, n_pods: u32) -> Result<()> {
+    let max_unavailable = format!("{max_unavailable_percent}%");
     for share in &MIX {
         cluster
             .apply(json!({

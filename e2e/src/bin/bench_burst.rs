@@ -5,15 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
-use e2e::burst::{
-    LARGE_CPU, LARGE_MEMORY_GIB, cpus_asked, create_deployments, lower_bound, wait_until_running,
-};
+use e2e::binaries;
+use e2e::burst::{cpus_asked, create_deployments, lower_bound, put_nodes, wait_until_running};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::fixtures::{node, pool};
+use e2e::fixtures::pool;
 use e2e::shrink::count_cpus;
-use e2e::{binaries, cluster, wait};
 
 /// Measures a burst of pods on a real control plane.
 #[derive(Debug, Parser)]
@@ -33,16 +31,6 @@ enum Mode {
     /// The cluster is empty and the operator buys.
     Operator,
 }
-
-/// Known figures on the same control plane with 2 cores for everything.
-const PEERS: [(u32, &str, &str, &str, &str, &str, &str); 6] = [
-    (1000, "floor", "5.8", "1.0", "", "", ""),
-    (1000, "Cluster Autoscaler 1.35", "12.1", "2.1", "62", "0.75", "97"),
-    (1000, "Karpenter, Aug 2026", "14.4 to 20.1", "2.5 to 3.5", "65", "3.5 to 3.9", "162"),
-    (5000, "floor", "32.3", "1.0", "", "", ""),
-    (5000, "Cluster Autoscaler 1.35", "63.5", "2.0", "315", "5.5", "217"),
-    (5000, "Karpenter, Aug 2026", "84.0", "2.6", "305", "27.9", "502"),
-];
 
 /// Result of one run.
 struct Measured {
@@ -107,28 +95,6 @@ async fn measure(n_pods: u32, mode: Mode) -> Result<Measured> {
     Ok(Measured { n_pods, mode, until_all_run, n_nodes, n_cpus, cost })
 }
 
-/// As many nodes as the lower bound has, each half as large again, so that no pod waits for a fitting place.
-async fn put_nodes(cluster: &ControlPlane, count: u32) -> Result<()> {
-    for number in 0..count {
-        let shape = node(
-            &format!("floor-{number}"),
-            &(LARGE_CPU * 3 / 2).to_string(),
-            &format!("{}Gi", LARGE_MEMORY_GIB * 3 / 2),
-        );
-        cluster.apply(shape).await?;
-    }
-    wait::until("all nodes are ready and untainted", Duration::from_secs(120), async || {
-        let nodes = cluster.nodes().await?;
-        let tainted = |node: &k8s_openapi::api::core::v1::Node| {
-            node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| !taints.is_empty())
-        };
-        let n_usable = nodes.iter().filter(|node| cluster::is_ready(node) && !tainted(node)).count();
-        ensure!(u32::try_from(n_usable)? == count, "{n_usable} of {count} are");
-        Ok(())
-    })
-    .await
-}
-
 fn print_table(runs: &[Measured]) {
     println!(
         "| pods | nodes come from | all Running (s) | to the floor | nodes | lower bound | their CPUs | asked for | CPU (s) | peak memory (MB) |"
@@ -148,13 +114,5 @@ fn print_table(runs: &[Measured]) {
         println!(
             "| {n_pods} | {who} | {seconds:.1} | {ratio} | {n_nodes} | {bound} | {n_cpus} | {asked} | {cpu} | {memory} |"
         );
-    }
-    for (n_pods, who, seconds, ratio, nodes, cpu, memory) in PEERS {
-        if runs.iter().any(|run| run.n_pods == n_pods) {
-            let (bound, asked) = (lower_bound(n_pods), cpus_asked(n_pods));
-            println!(
-                "| {n_pods} | {who}, known | {seconds} | {ratio} | {nodes} | {bound} | | {asked} | {cpu} | {memory} |"
-            );
-        }
     }
 }

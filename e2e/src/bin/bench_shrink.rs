@@ -50,16 +50,11 @@ enum Cut {
     EmptyNodes,
 }
 
-/// The shapes that the peers were measured with.
+/// The shapes that `bench-peers` gives to each autoscaler.
 const SHAPES: [Shape; 2] = [("small", "4", "16Gi"), ("large", "16", "64Gi")];
 
 /// Goal with the default settings: at most so many nodes above the lower bound, and the time after the cut.
 const WANTED: (usize, f64) = (3, 80.0);
-
-/// Known figures on the same control plane with 2 cores for everything: after 5,000 pods, nodes before, nodes after,
-/// seconds, CPU seconds.
-const PEERS: [(&str, u32, u32, u32, &str); 2] =
-    [("Cluster Autoscaler 1.35", 315, 77, 140, "4.4"), ("Karpenter, Aug 2026", 305, 62, 292, "32.9")];
 
 /// Result of one run.
 struct Measured {
@@ -100,7 +95,7 @@ async fn measure(args: &Args, n_pods: u32) -> Result<Measured> {
         tokio::join!(wait_until_running(&cluster, n_pods), create_deployments(&cluster, n_pods));
     created?;
     all_run?;
-    protect(&args.settings, &cluster, n_pods).await?;
+    protect(args.settings.max_unavailable_percent, &cluster, n_pods).await?;
     // The burst itself has an end: what it bought too much has gone.
     let n_before = settled(&cluster, Duration::from_secs(30), Duration::from_secs(180)).await?;
     let cpu_before = operator.process().cpu_seconds()?;
@@ -210,11 +205,6 @@ fn print_table(runs: &[Measured]) {
     }
     for run in runs {
         println!("\n{}", verdict(run));
-    }
-    for (who, before, after, seconds, cpu_seconds) in PEERS {
-        println!(
-            "\n{who}, known, 5,000 pods: {before} to {after} nodes in {seconds} s with {cpu_seconds} CPU s."
-        );
     }
 }
 

@@ -89,7 +89,7 @@ async fn main() -> Result<ExitCode> {
         tokio::join!(wait_until_running(&cluster, of_mix(full)), create_deployments(&cluster, full));
     created?;
     all_run?;
-    protect(&args.settings, &cluster, of_mix(full)).await?;
+    protect(args.settings.max_unavailable_percent, &cluster, of_mix(full)).await?;
 
     let mut levels =
         vec![Level { since: began, pods: MIX.each_ref().map(|share| full * share.percent / 100) }];
