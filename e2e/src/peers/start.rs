@@ -23,7 +23,7 @@ const FLAGS: [&str; 10] = [
     "--max-scale-down-parallelism=1000",
     "--max-drain-parallelism=300",
     "--skip-nodes-with-system-pods=false",
-    // What Karpenter has unless told otherwise.
+    // Karpenter's defaults.
     "--kube-client-qps=200",
     "--kube-client-burst=300",
 ];
