@@ -173,7 +173,7 @@ impl Life {
     }
 
     /// Returns the state that its loops report of themselves.
-    pub fn health(&self) -> &Health {
+    pub fn health(&self) -> &Arc<Health> {
         &self.health
     }
 }

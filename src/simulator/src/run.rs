@@ -138,6 +138,49 @@ pub fn run(
     }))
 }
 
+/// A run that is moved on from outside, for as long as its owner likes: the scenario's length bounds nothing.
+///
+/// It belongs to one thread, whose random numbers it shapes.
+#[derive(Debug)]
+pub struct Session {
+    // Its tasks end before their runtime does.
+    stage: Stage,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Session {
+    /// Sets the scenario up at its start; nothing has happened yet.
+    ///
+    /// # Errors
+    /// If the runtime cannot be built.
+    pub fn begin(scenario: &Scenario, options: &Options) -> std::io::Result<Session> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+        let stage = runtime.block_on(async { Stage::set(scenario, options) });
+        Ok(Session { stage, runtime })
+    }
+
+    /// Lets everything happen that is due before `at`; nothing if that is past.
+    pub fn advance_to(&mut self, at: Timestamp) {
+        let Session { stage, runtime } = self;
+        runtime.block_on(stage.play_until(at, &mut |_| {}));
+        stage.around.server.store().with(|store| store.advance_to(at));
+        // A session has no end at which somebody reads them.
+        stage.around.cluster.lock().statistics.forget_minutes();
+    }
+
+    /// Sets the time from a node's registration to Ready, for nodes that come from here on.
+    pub fn set_node_ready(&mut self, after: SignedDuration) {
+        self.stage.around.cluster.lock().set_node_ready(after);
+    }
+
+    /// The objects of the cluster, to be read, and to be changed as anybody might.
+    #[must_use]
+    pub fn store(&self) -> &SharedStore {
+        self.stage.around.server.store()
+    }
+}
+
 /// Everything of a running scenario.
 #[derive(Debug)]
 pub struct Stage {
@@ -220,13 +263,18 @@ impl Stage {
     }
 
     async fn play(&mut self, spectate: &mut dyn FnMut(&Scene<'_>)) {
+        self.play_until(self.end, spectate).await;
+        // The operators end first, so that nothing more happens.
+        self.lives.clear();
+        self.show(self.around.server_host.wall(), spectate);
+    }
+
+    /// Plays on to `end`; the step of that very moment is still to come.
+    async fn play_until(&mut self, end: Timestamp, spectate: &mut dyn FnMut(&Scene<'_>)) {
         let mut changes = self.around.server.store().subscribe();
         loop {
             let now = self.around.server_host.wall();
-            if self.end <= now || self.is_over() {
-                // The operators end first, so that nothing more happens.
-                self.lives.clear();
-                self.show(now, spectate);
+            if end <= now || self.is_over() {
                 return;
             }
             self.change_faults(now);
@@ -237,7 +285,7 @@ impl Stage {
             self.give_birth(now);
             // What the step itself wrote needs no second one.
             changes.mark_unchanged();
-            let next = self.next_at(now);
+            let next = self.next_at(now, end);
             tokio::select! {
                 biased;
                 Some(ended) = self.ended.recv() => self.bury(ended),
@@ -355,14 +403,14 @@ impl Stage {
         self.births.push_back((at, replica));
     }
 
-    /// Returns when the next event is due without anybody's change; never the past, and at most the end.
-    fn next_at(&self, now: Timestamp) -> Instant {
+    /// Returns when the next event is due without anybody's change; never the past, and at most `end`.
+    fn next_at(&self, now: Timestamp, end: Timestamp) -> Instant {
         let calm = (!self.calm).then_some(self.calm_from);
         let cluster = self.around.cluster.lock().next_event_at(now);
         let births = self.births.front().map(|(at, _)| *at);
         let beside = self.around.environment.as_ref().and_then(|environment| environment.next_at());
         let due = [cluster, self.timeline.next_at(), births, calm, beside].into_iter().flatten().min();
-        let at = due.unwrap_or(self.end).min(self.end);
+        let at = due.unwrap_or(end).min(end);
         let wait = Duration::try_from(at.duration_since(now)).unwrap_or(Duration::ZERO);
         self.around.server_host.monotonic() + wait
     }

@@ -82,6 +82,11 @@ impl Statistics {
         &self.minutes
     }
 
+    /// Forgets the rows so far.
+    pub fn forget_minutes(&mut self) {
+        self.minutes.clear();
+    }
+
     /// The row of this very moment.
     pub fn now(&self) -> Minute {
         self.row(self.at.unwrap_or(Timestamp::UNIX_EPOCH))

@@ -150,6 +150,11 @@ impl SimCluster {
         &self.store
     }
 
+    /// Sets [`Timings::node_ready`] for nodes that come from here on.
+    pub fn set_node_ready(&mut self, after: SignedDuration) {
+        self.timings.node_ready = after;
+    }
+
     /// A stopped scheduler binds nothing until it is started again.
     pub fn stop_scheduler(&mut self, stopped: bool) {
         self.scheduler_stopped = stopped;

@@ -102,9 +102,7 @@ pub fn of(snapshot: &Snapshot, join_delay: Seconds) -> Result<InitialState, reco
     }
     let owners = pods::owners(snapshot, &mut initial_state)?;
     pods::pods(snapshot, &owners, &mut initial_state)?;
-    for budget in &world.budgets {
-        initial_state.objects.push((Kind::PodDisruptionBudget, disruption_budget(budget, snapshot)));
-    }
+    initial_state.objects.extend(disruption_budgets(snapshot));
     volumes::add(snapshot, &mut initial_state);
     buffers::add(snapshot, &mut initial_state);
     gangs::add(snapshot, &mut initial_state);
@@ -126,7 +124,8 @@ fn groups(snapshot: &Snapshot) -> Vec<&headroom_core::world::provider::GroupStat
 }
 
 /// The pool of each node that a cloud counts among its groups, by provider id and by name.
-fn pool_of_nodes(snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str>> {
+#[must_use]
+pub fn pool_of_nodes(snapshot: &Snapshot) -> BTreeMap<Arc<str>, Arc<str>> {
     let mut places = BTreeMap::new();
     for (pool, state) in &snapshot.world.providers {
         let groups = state.value().into_iter().flat_map(|state| state.groups.values());
@@ -198,6 +197,13 @@ fn node(node: &Node, pool: Option<&str>, zones: Option<&BTreeSet<Arc<str>>>) -> 
             "conditions": conditions,
         },
     }))
+}
+
+/// The PodDisruptionBudgets, each keeping as many pods as it does now.
+#[must_use]
+pub fn disruption_budgets(snapshot: &Snapshot) -> Vec<(Kind, Value)> {
+    let budgets = snapshot.world.budgets.iter();
+    budgets.map(|budget| (Kind::PodDisruptionBudget, disruption_budget(budget, snapshot))).collect()
 }
 
 /// A budget that keeps as many pods as this one does now: its own words are not in a snapshot, only what it allows.
