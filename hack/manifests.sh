@@ -95,6 +95,7 @@ component replace-hpas workloads.hpaOwnership=Replace
 component empty-nodes workloads.scaleIn=EmptyNodes scale-in
 component capacity-quotas capacityQuotas=true capacity-quotas
 component device-taint-rules deviceTaintRules=true device-taint-rules
+component scorecard scorecard=true scorecard
 
 {
   echo "$generated"
@@ -102,5 +103,5 @@ component device-taint-rules deviceTaintRules=true device-taint-rules
 } >"$out/config/install.yaml"
 "$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" "$out/config/components/replace-hpas/roles.yaml" \
   "$out/config/components/empty-nodes/roles.yaml" "$out/config/components/capacity-quotas/roles.yaml" \
-  "$out/config/components/device-taint-rules/roles.yaml" \
+  "$out/config/components/device-taint-rules/roles.yaml" "$out/config/components/scorecard/roles.yaml" \
   "$out/config/overlays/kwok/kwok-role.yaml" >"$out/docs/rbac.md"

@@ -32,7 +32,7 @@ func rbacTable(paths []string, out io.Writer) error {
 		grants = append(grants, found...)
 	}
 	rows := map[string]map[string]bool{}
-	tuples, mutating, kwok, workloads, scaleIn, quotas, rules := 0, 0, 0, 0, 0, 0, 0
+	tuples, mutating, kwok, workloads, scaleIn, quotas, rules, scorecard := 0, 0, 0, 0, 0, 0, 0, 0
 	for _, g := range grants {
 		key := strings.Join([]string{g.role, orCore(g.group), g.resource}, "\x00")
 		if rows[key] == nil {
@@ -54,6 +54,10 @@ func rbacTable(paths []string, out io.Writer) error {
 			}
 			if strings.HasSuffix(g.role, "-device-taint-rules") {
 				rules++
+				continue
+			}
+			if strings.HasSuffix(g.role, "-scorecard") {
+				scorecard++
 				continue
 			}
 			if strings.HasSuffix(g.role, "-workloads") {
@@ -86,6 +90,8 @@ func rbacTable(paths []string, out io.Writer) error {
 	fmt.Fprintln(w, "`config/components/capacity-quotas`.")
 	fmt.Fprintf(w, "The role `headroom-device-taint-rules` adds %d for DeviceTaintRules, and only with `deviceTaintRules` of the chart, or\n", rules)
 	fmt.Fprintln(w, "`config/components/device-taint-rules`.")
+	fmt.Fprintf(w, "The role `headroom-scorecard` adds %d for the one Scorecard, and only with `scorecard` of the chart, or\n", scorecard)
+	fmt.Fprintln(w, "`config/components/scorecard`.")
 	fmt.Fprintln(w, "The status of ScalingPolicies is written without them too: a policy that may scale nothing says so there.")
 	fmt.Fprintf(w, "The role for KWOK, an overlay of its own, adds %d, since KWOK's nodes are Node objects; nobody else may delete nodes.\n", kwok)
 	fmt.Fprintln(w, "The end-to-end tests run the operator with exactly these roles, and with the ValidatingAdmissionPolicy that lets it change of a")

@@ -132,6 +132,7 @@ fn operator_roles() -> Result<Vec<Value>> {
         "config/components/empty-nodes/roles.yaml",
         "config/components/capacity-quotas/roles.yaml",
         "config/components/device-taint-rules/roles.yaml",
+        "config/components/scorecard/roles.yaml",
         "config/overlays/kwok/kwok-role.yaml",
     ] {
         for object in documents(file)? {

@@ -179,6 +179,8 @@ mod schedule_raises_the_replicas;
 #[cfg(test)]
 mod scheduler_stopped;
 #[cfg(test)]
+mod scorecard;
+#[cfg(test)]
 mod sick_node_is_repaired;
 #[cfg(test)]
 mod simulated_api_server_is_true;

@@ -16,6 +16,7 @@ pub mod node_pool_status;
 pub mod provisioning_request;
 pub mod scaling_policy;
 pub mod scaling_policy_status;
+pub mod scorecard;
 pub mod stored;
 pub mod template_devices;
 pub mod validate;
@@ -55,8 +56,13 @@ pub use scaling_policy_status::{
     ContestStatus, MetricProposal, RecommendationStatus, RecommendationStep, RecommendedReplicas,
     ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus, ZeroStatus,
 };
+pub use scorecard::{
+    SCORECARD_NAME, SCORECARD_WAIT_BOUNDS, Scorecard, ScorecardDecision, ScorecardFigures, ScorecardHour,
+    ScorecardPool, ScorecardPoolFigures, ScorecardSpec, ScorecardStatus, ScorecardSummary,
+};
 pub use stored::{
     MANAGED_BY, PolicyObject, Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,
+    StoredScorecard,
 };
 
 /// The API group of every kind of Headroom.

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{
     ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePool, NodePoolSpec,
-    NodePoolStatus, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus,
+    NodePoolStatus, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus, Scorecard, ScorecardSpec,
+    ScorecardStatus,
 };
 
 /// A custom resource as last seen.
@@ -98,6 +99,11 @@ stored!(
 stored!(
     /// A ScalingPolicy on the wire.
     StoredScalingPolicy, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus
+);
+
+stored!(
+    /// A Scorecard on the wire.
+    StoredScorecard, Scorecard, ScorecardSpec, ScorecardStatus
 );
 
 /// Label of the objects that the operator keeps itself, and its value.

@@ -20,6 +20,7 @@ pub mod pod;
 pub mod pool;
 pub mod replicas;
 pub mod request;
+pub mod scorecard;
 pub mod table;
 #[cfg(test)]
 mod tests;

@@ -14,6 +14,8 @@ pub mod progress;
 pub mod release;
 pub mod run;
 mod scalers;
+pub mod scorecard;
+mod scorekeeping;
 pub mod simulate;
 pub mod snapshot;
 pub mod source;
@@ -70,6 +72,9 @@ enum Command {
     /// Show what would have been done by what is only previewed or observed, beside what is
     #[command(after_help = explain::COMPARE_EXAMPLES)]
     Compare(explain::ViewOptions),
+    /// Show what was done in the last days beside what Headroom would have done: node hours, price, waits
+    #[command(after_help = scorecard::EXAMPLES)]
+    Scorecard(scorecard::ScorecardOptions),
     /// Write the decision input of a live cluster to a file, without secrets
     #[command(after_help = snapshot::SNAPSHOT_EXAMPLES)]
     Snapshot(snapshot::SnapshotOptions),
@@ -125,6 +130,7 @@ pub fn main() -> ExitCode {
         Command::History(options) => in_runtime(explain::history(options)),
         Command::Top(options) => in_runtime(explain::top(options)),
         Command::Compare(options) => in_runtime(explain::compare(options)),
+        Command::Scorecard(options) => in_runtime(scorecard::scorecard(options)),
         Command::Snapshot(options) => in_runtime(snapshot::snapshot(options)),
         Command::Replay(options) => snapshot::replay(&options),
         Command::Lint(options) => lint::lint(&options),

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::source::Output;
 use headroom_api::metric::MetricSpec;
 use headroom_api::validate::{FieldError, validate_policy, validate_pool, validate_scaling};
-use headroom_api::{ClusterScalingPolicy, GROUP, NodePool, ScalingPolicy, ScalingPolicySpec};
+use headroom_api::{ClusterScalingPolicy, GROUP, NodePool, SCORECARD_NAME, ScalingPolicy, ScalingPolicySpec};
 use headroom_observe::host::files::{self, Bounded};
 use headroom_observe::metrics::confine;
 
@@ -175,6 +175,9 @@ fn alone(manifest: &Manifest) -> Vec<Finding> {
             validate_scaling(&policy.spec).map_err(words)?;
             queries(&policy.spec, manifest.namespace())
         }),
+        "Scorecard" if manifest.name() != SCORECARD_NAME => {
+            Err(vec!["metadata.name: there is one Scorecard; call it default".to_owned()])
+        }
         _ => Ok(()),
     };
     let errors = errors.err().unwrap_or_default();

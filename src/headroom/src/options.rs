@@ -47,6 +47,11 @@ pub struct RunOptions {
     #[arg(long, env = "HEADROOM_PREVIEW")]
     pub preview: bool,
 
+    /// Keep a Scorecard: what is done in the cluster beside what Headroom would do, simulated from the same demand.
+    /// `headroom scorecard` shows it
+    #[arg(long, env = "HEADROOM_SCORECARD")]
+    pub scorecard: bool,
+
     /// Send a trace of each decision to this collector, by OTLP over HTTP; none by default
     #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
     pub otlp_endpoint: Option<String>,

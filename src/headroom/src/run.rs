@@ -13,6 +13,7 @@ use tokio::sync::watch;
 use tracing::{error, info, warn};
 
 use crate::options::RunOptions;
+use crate::scorekeeping;
 use headroom_api::MetricSource;
 use headroom_api::validate::ValidatedWorkloads;
 #[cfg(feature = "external-grpc")]
@@ -31,8 +32,8 @@ use headroom_operator::controllers::page::{self, Board};
 use headroom_operator::controllers::wiring::{ReplicaDependencies, WorkloadDependencies, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::options::STUCK_AFTER;
-use headroom_operator::report::Metrics;
 use headroom_operator::report::otlp::TraceSink;
+use headroom_operator::report::{Metrics, ScorecardSink};
 use headroom_provider::CloudProvider;
 use headroom_provider::clouds::Clouds;
 use headroom_provider::expander::AskExpander;
@@ -95,6 +96,13 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         info!(%address, "the page is served");
         board
     });
+
+    if options.scorecard {
+        let sink = ScorecardSink::new(work.clone());
+        let (host, health, page) = (host.clone(), health.clone(), board.clone());
+        let ports = scorekeeping::Ports { host: host.clone(), health, sink, page };
+        host.spawn(scorekeeping::keep(ports));
+    }
 
     let observed = KubeFeed::start_with_workloads(&work, &host);
     let endpoint = options.otlp_endpoint.as_deref().filter(|endpoint| !endpoint.is_empty());

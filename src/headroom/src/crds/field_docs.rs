@@ -39,12 +39,16 @@ pub fn render() -> String {
             names.kind, names.plural, definition.spec.group
         );
         for part in ["spec", "status"] {
+            let found = fields(&definition, part);
+            if found.is_empty() {
+                continue;
+            }
             let defaults = part == "spec";
             let heading =
                 if defaults { "| Field | Type | Default | Effect |" } else { "| Field | Type | Meaning |" };
             let rule = if defaults { "| --- | --- | --- | --- |" } else { "| --- | --- | --- |" };
             let _ = write!(text, "\n### {} {part}\n\n{heading}\n{rule}\n", names.kind);
-            for field in fields(&definition, part) {
+            for field in found {
                 let FieldDoc { path, type_, default, effect } = field;
                 let cells = if defaults { vec![type_, default, effect] } else { vec![type_, effect] };
                 let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();

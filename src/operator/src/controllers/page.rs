@@ -22,7 +22,7 @@ use tokio::net::TcpListener;
 
 use super::listener::{self, Bounds};
 use super::page_tables;
-use crate::page::{self, Decision, Document, DocumentKind, Live, Run, SCHEMA, Sample};
+use crate::page::{self, Decision, Document, DocumentKind, Live, Run, SCHEMA, Sample, Table};
 use headroom_api::NodePoolStatus;
 
 /// No two samples are closer than this, in seconds; the loop may turn twenty times a second.
@@ -46,6 +46,7 @@ struct Inner {
     series: Vec<Sample>,
     statuses: BTreeMap<Arc<str>, NodePoolStatus>,
     verdicts: Vec<PodVerdict>,
+    scorecard: Vec<Table>,
 }
 
 /// State of one turn of the loop.
@@ -89,6 +90,11 @@ impl Board {
         }
     }
 
+    /// Shows these tables of the scorecard behind the others from here on.
+    pub fn put_scorecard(&self, tables: Vec<Table>) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).scorecard = tables;
+    }
+
     /// The document of this moment.
     #[must_use]
     pub fn document(&self) -> Document {
@@ -117,7 +123,8 @@ impl Board {
             live: Some(Live {
                 at: inner.at,
                 leading: inner.leading,
-                tables: page_tables::tables(&inner.statuses, &inner.verdicts),
+                tables: [page_tables::tables(&inner.statuses, &inner.verdicts), inner.scorecard.clone()]
+                    .concat(),
             }),
         }
     }

@@ -24,6 +24,7 @@ mod write_capacity_quotas;
 mod write_foreign;
 mod write_requests;
 pub mod write_scaling;
+pub mod write_scorecard;
 
 pub use events::{EventNote, EventRecorder};
 pub use metrics::Metrics;
@@ -34,3 +35,4 @@ pub use workload::{HpaOwned, MetricTrouble, PolicyPhase, WorkloadMemory, Workloa
 pub use workload_metrics::{EvaluationResult, WorkloadMetrics};
 pub use write::{KubeSink, StatusSink, WriteError};
 pub use write_scaling::ScalingSink;
+pub use write_scorecard::ScorecardSink;

@@ -299,7 +299,7 @@ struct Version {
     resource_version: Option<String>,
 }
 
-fn params() -> PostParams {
+pub(super) fn params() -> PostParams {
     PostParams { dry_run: false, field_manager: Some(FIELD_MANAGER.to_owned()) }
 }
 

@@ -1,0 +1,182 @@
+//! Measures how long nodes take to join: from the first pod that waits for one to its registration, and from there to Ready.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use headroom_core::known::Known;
+use headroom_core::snapshot::Snapshot;
+use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::node::Readiness;
+
+use crate::observation::Observation;
+use crate::prices::{nearest, shape};
+
+/// Nodes of which the times are remembered: the newest ones.
+const KEPT: usize = 101;
+/// With fewer the assumptions stay.
+const ENOUGH: usize = 3;
+/// A node whose first pod comes later than this was not bought for it.
+const LOOKED_AT_FOR: Seconds = Seconds(120);
+/// A pod that is older than the node by more than this waited for something else.
+const WAIT_MAX: Seconds = Seconds(900);
+/// Nodes that are looked at at once; further ones are not measured.
+const NEW_MAX: usize = 1000;
+
+/// Assumed until it is measured: from the decision to the registration.
+const JOIN_DEFAULT: Seconds = Seconds(45);
+/// Assumed until it is measured: from the registration to Ready.
+const READY_DEFAULT: Seconds = Seconds(15);
+
+/// Times that nodes took to join.
+#[derive(Clone, Debug, Default)]
+pub struct Joins {
+    began_at: Option<UnixTime>,
+    /// Nodes that are new, by unique id, and whether each of the two times is still to be measured.
+    new: BTreeMap<Arc<str>, (bool, bool)>,
+    joins: VecDeque<i64>,
+    readies: VecDeque<i64>,
+    /// The joins of nodes like those of each pool.
+    by_pool: BTreeMap<Arc<str>, VecDeque<i64>>,
+}
+
+impl Joins {
+    /// Looks for nodes that have come, and at those that came a short time ago.
+    pub fn observe(&mut self, snapshot: &Snapshot, seen: &Observation) {
+        let Some(began_at) = self.began_at else {
+            self.began_at = Some(snapshot.now);
+            return;
+        };
+        self.by_pool.retain(|pool, _| snapshot.config.pool(pool).is_some());
+        let mut new = std::mem::take(&mut self.new);
+        let first_pods = seen.first_pods();
+        let shapes = shapes(snapshot);
+        for node in &snapshot.world.nodes {
+            let age = snapshot.now.since(node.created_at);
+            if node.created_at < began_at || LOOKED_AT_FOR.0 + WAIT_MAX.0 < age.0 {
+                continue;
+            }
+            let (mut joins, mut readies) = new.remove(&node.uid).unwrap_or((true, true));
+            if readies && node.ready == Readiness::Ready {
+                note(&mut self.readies, node.ready_changed_at.since(node.created_at));
+                readies = false;
+            }
+            let waited = first_pods.get(&*node.name).map(|pod| node.created_at.since(*pod));
+            if let (true, Some(waited)) =
+                (joins, waited.filter(|waited| (0..=WAIT_MAX.0).contains(&waited.0)))
+            {
+                note(&mut self.joins, waited);
+                let own = seen.node(&node.name).map(|node| &node.pool);
+                let own = own.filter(|pool| snapshot.config.pool(pool).is_some());
+                if let Some(pool) = own.or_else(|| nearest(&shapes, shape(node)).copied()) {
+                    note(self.by_pool.entry(pool.clone()).or_default(), waited);
+                }
+                joins = false;
+            }
+            joins &= age.0 <= LOOKED_AT_FOR.0;
+            if self.new.len() < NEW_MAX {
+                self.new.insert(node.uid.clone(), (joins, readies));
+            }
+        }
+    }
+
+    /// From a decision to the registration of the node: the median of what was measured.
+    #[must_use]
+    pub fn join(&self) -> Seconds {
+        median(&self.joins).unwrap_or(JOIN_DEFAULT)
+    }
+
+    /// The same for nodes of a pool, measured on those that are its own or have its shape; [`Self::join`] where these are
+    /// too few.
+    #[must_use]
+    pub fn join_of(&self, pool: &str) -> Seconds {
+        self.by_pool.get(pool).and_then(median).unwrap_or_else(|| self.join())
+    }
+
+    /// From the registration to Ready: the median of what was measured.
+    #[must_use]
+    pub fn ready(&self) -> Seconds {
+        median(&self.readies).unwrap_or(READY_DEFAULT)
+    }
+
+    /// The number of nodes by which the join was measured.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.joins.len()
+    }
+}
+
+/// The first pool whose nodes have each shape.
+fn shapes(snapshot: &Snapshot) -> BTreeMap<(i64, i64), &Arc<str>> {
+    let mut shapes = BTreeMap::new();
+    for pool in &snapshot.config.pools {
+        let state = snapshot.world.providers.get(&pool.name).and_then(Known::value);
+        let of_groups = state.into_iter().flat_map(|state| state.groups.values());
+        let of_groups = of_groups.filter_map(|group| Some(&group.template.as_ref()?.node.capacity));
+        let own = pool.template.iter().map(|template| &template.capacity);
+        for capacity in own.chain(of_groups) {
+            shapes.entry((capacity.cpu_milli, capacity.memory_bytes)).or_insert(&pool.name);
+        }
+    }
+    shapes
+}
+
+fn note(times: &mut VecDeque<i64>, time: Seconds) {
+    if times.len() == KEPT {
+        times.pop_front();
+    }
+    times.push_back(time.0.max(0));
+}
+
+fn median(times: &VecDeque<i64>) -> Option<Seconds> {
+    let mut sorted: Vec<i64> = times.iter().copied().collect();
+    sorted.sort_unstable();
+    (ENOUGH <= sorted.len()).then(|| Seconds(sorted[sorted.len() / 2]))
+}
+
+#[cfg(test)]
+mod tests {
+    use headroom_core::history::History;
+    use headroom_core::testing::{NOW, config, node, pod, pool, world};
+
+    use super::*;
+    use crate::prices::Prices;
+
+    /// Looks at a cluster of `count` nodes, each made 30 s after a pod that is on it, and ready 12 s later.
+    fn look(joins: &mut Joins, after: i64, count: usize) {
+        let mut seen = world();
+        for index in 0..count {
+            let name = format!("n{index}");
+            let made = NOW.plus(Seconds(100));
+            seen = seen
+                .node(node(&name).with(|node| {
+                    (node.created_at, node.ready_changed_at) = (made, made.plus(Seconds(12)));
+                }))
+                .pod(
+                    pod(&format!("web-{index}")).with(|pod| pod.created_at = NOW.plus(Seconds(70))).on(&name),
+                );
+        }
+        let now = NOW.plus(Seconds(after));
+        let snapshot = Snapshot::of(&seen.build(), &History::default(), &config([pool("general")]), now);
+        joins.observe(&snapshot, &Observation::of(&snapshot, &Prices::default()));
+    }
+
+    #[test]
+    fn three_nodes_are_enough_and_each_is_measured_once() {
+        let mut joins = Joins::default();
+        look(&mut joins, 0, 0);
+        look(&mut joins, 120, 2);
+        assert_eq!((joins.join(), joins.ready(), joins.count()), (JOIN_DEFAULT, READY_DEFAULT, 2));
+        look(&mut joins, 130, 3);
+        look(&mut joins, 140, 3);
+        assert_eq!((joins.join(), joins.ready(), joins.count()), (Seconds(30), Seconds(12), 3));
+        assert_eq!(joins.join_of("general"), Seconds(30));
+    }
+
+    #[test]
+    fn nodes_that_stood_before_are_not_measured() {
+        let mut joins = Joins::default();
+        look(&mut joins, 110, 5);
+        look(&mut joins, 120, 5);
+        assert_eq!(joins.count(), 0);
+    }
+}
