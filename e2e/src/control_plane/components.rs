@@ -78,8 +78,12 @@ impl Plan {
             name: name.to_owned(),
             program: self.binaries.join("bin").join(name),
             args,
-            // KWOK reads a configuration from the home folder, which is not part of a test.
-            env: vec![("HOME".to_owned(), self.folder.display().to_string())],
+            env: vec![
+                // KWOK reads a configuration from the home folder, which is not part of a test.
+                ("HOME".to_owned(), self.folder.display().to_string()),
+                // A quarter of the time of a processor goes into collecting garbage otherwise, for 120 MB less.
+                ("GOGC".to_owned(), "400".to_owned()),
+            ],
             log: self.folder.join("logs").join(format!("{name}.log")),
         }
     }
