@@ -49,6 +49,8 @@ mod crash_points;
 #[cfg(test)]
 mod crash_points_of_a_request;
 #[cfg(test)]
+mod demand_rises_and_falls;
+#[cfg(test)]
 mod device_mixes;
 #[cfg(test)]
 mod device_taint_rules;
@@ -198,8 +200,6 @@ mod to_zero_and_back;
 mod two_owners_of_a_workload;
 #[cfg(test)]
 mod two_pools_the_right_one;
-#[cfg(test)]
-mod usage_rises_and_falls;
 #[cfg(test)]
 mod zone_outage_removes_nothing;
 
