@@ -1,4 +1,4 @@
-//! Room that terminating pods hold: free when they end within seconds, for a bounded time.
+//! Room that terminating pods hold: free when they end soon, for a bounded time.
 
 use headroom_core::nodes::scale_down::utilization::TERMINATING_EXTRA;
 use headroom_core::plan;
@@ -20,8 +20,8 @@ fn replaced(over_in: i64) -> World {
 }
 
 #[test]
-fn no_node_is_bought_for_pods_that_fit_once_those_past_their_grace_have_ended() {
-    for over_in in [5, 0, -10, 1 - TERMINATING_EXTRA.0] {
+fn no_node_is_bought_for_pods_that_fit_once_terminating_ones_have_ended() {
+    for over_in in [30, 5, 0, -10, 1 - TERMINATING_EXTRA.0] {
         let plan = plan_fresh(&replaced(over_in), &config([pool("general")]));
         check(&plan, &[]);
         let bound = UnixTime(NOW.0 + over_in).plus(TERMINATING_EXTRA);
@@ -31,9 +31,21 @@ fn no_node_is_bought_for_pods_that_fit_once_those_past_their_grace_have_ended() 
 
 #[test]
 fn pods_that_have_time_left_or_never_end_hold_their_room() {
-    for over_in in [6, 30, -TERMINATING_EXTRA.0, -3600] {
+    for over_in in [31, 600, -TERMINATING_EXTRA.0, -3600] {
         check(&plan_fresh(&replaced(over_in), &config([pool("general")])), &[("general", "a", 1, 2)]);
     }
+}
+
+#[test]
+fn pods_on_a_node_that_is_not_ready_end_for_nobody() {
+    let old = pod("old").cpu("1").on("n").with(|pod| pod.deletion_at = Some(NOW));
+    let world = world()
+        .node(node("n").of("general", "a").unready_for(60))
+        .group("general", "a", "", 1)
+        .pods(old.times(4))
+        .pods(pod("new").cpu("1").times(4))
+        .build();
+    check(&plan_fresh(&world, &config([pool("general")])), &[("general", "a", 1, 2)]);
 }
 
 #[test]

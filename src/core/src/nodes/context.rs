@@ -22,7 +22,7 @@ use crate::scheduling::devices::Slice;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::digest::NodeDigest;
-use crate::world::node::GROUP_LABEL;
+use crate::world::node::{GROUP_LABEL, Readiness};
 use crate::world::pod::PodClass;
 use crate::world::quota_use::QuotaUse;
 use crate::world::view::View;
@@ -31,8 +31,9 @@ use crate::world::{NodeId, PodId, World};
 
 /// Time that drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
 const DRIVERS_START: Seconds = Seconds::minutes(3);
-/// Pods whose grace is over within this time have ended when a new node could be there.
-const ENDS_SOON: Seconds = Seconds(5);
+/// Pods whose grace is over within this time have ended before a new node could be there. It is the grace that pods have by default:
+/// the new pods of a rolling update take the room of those that they replace.
+const ENDS_SOON: Seconds = Seconds(30);
 
 /// Number of volumes that nodes of a group attach, by pool and group.
 type LimitsByGroup<'c> = BTreeMap<(&'c Arc<str>, &'c Arc<str>), Option<Arc<AttachLimits>>>;
@@ -501,13 +502,15 @@ impl<'w> Context<'w> {
         }
     }
 
-    /// Frees the room of pods whose grace is over, or will be in a moment: they are gone before a new node would be there.
+    /// Frees the room of pods whose grace is over, or will be soon: they are gone before a new node would be there.
     ///
     /// Differs from upstream, where they hold their room until they are gone. A pod that is still there
     /// [`TERMINATING_EXTRA`] after its grace holds its room again, since nobody knows when it ends.
     fn free_ending(&mut self) {
         let mut ending = Vec::new();
-        for id in self.world.unusual_nodes() {
+        // The kubelet of a node that is not ready ends no pod that anybody hears of.
+        let heard = |id: &NodeId| self.world.digest(*id).ready == Readiness::Ready;
+        for id in self.world.unusual_nodes().filter(heard) {
             let Some(node) = self.snapshot.index_of(id) else { continue };
             for pod in self.snapshot.pods(node) {
                 let PodRef::Real(pod_id) = pod else { continue };
