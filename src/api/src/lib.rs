@@ -57,8 +57,9 @@ pub use scaling_policy_status::{
     ReplicaBounds, ScaleEventStatus, ScalingDecision, ScalingPolicyStatus, ZeroStatus,
 };
 pub use scorecard::{
-    SCORECARD_NAME, SCORECARD_WAIT_BOUNDS, Scorecard, ScorecardDecision, ScorecardFigures, ScorecardHour,
-    ScorecardPool, ScorecardPoolFigures, ScorecardSpec, ScorecardStatus, ScorecardSummary,
+    SCORECARD_JOINS_MIN, SCORECARD_NAME, SCORECARD_WAIT_BOUNDS, Scorecard, ScorecardDecision,
+    ScorecardFigures, ScorecardHour, ScorecardPool, ScorecardPoolFigures, ScorecardSpec, ScorecardStatus,
+    ScorecardSummary,
 };
 pub use stored::{
     MANAGED_BY, PolicyObject, Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy,

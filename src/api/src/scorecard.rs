@@ -14,6 +14,9 @@ pub const SCORECARD_NAME: &str = "default";
 pub const SCORECARD_WAIT_BOUNDS: [i64; 23] =
     [0, 1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 40, 50, 60, 75, 90, 120, 150, 180, 300, 600, 1800, 7200];
 
+/// Number of measured nodes from which on the median of their times is taken; with fewer, times are assumed.
+pub const SCORECARD_JOINS_MIN: u8 = 3;
+
 /// A Scorecard has no spec.
 #[derive(CustomResource, KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[kube(

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 
 use headroom_api::{
-    ScorecardDecision, ScorecardFigures, ScorecardHour, ScorecardPool, ScorecardPoolFigures, ScorecardStatus,
+    SCORECARD_JOINS_MIN, ScorecardDecision, ScorecardFigures, ScorecardHour, ScorecardPool,
+    ScorecardPoolFigures, ScorecardStatus,
 };
 use headroom_core::quantity::format_price;
 use jiff::Timestamp;
@@ -14,8 +15,6 @@ use super::table::{Column, Table, wrap};
 
 /// Hours that are shown: those that differ most.
 const HOURS_SHOWN: usize = 5;
-/// Joins from which on their median counts. Source: headroom-scorecard, `ENOUGH`.
-const JOINS_ENOUGH: i32 = 3;
 
 /// Both sides, and what makes them differ.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -248,7 +247,7 @@ fn notes(status: &ScorecardStatus, actual: &ScorecardFigures) -> Vec<String> {
     let mut notes = Vec::new();
     let (join, ready) = (status.join_seconds.unwrap_or(0), status.ready_seconds.unwrap_or(0));
     let measured = status.joins_measured.unwrap_or(0);
-    notes.push(match JOINS_ENOUGH <= measured {
+    notes.push(match i32::from(SCORECARD_JOINS_MIN) <= measured {
         true => format!("nodes of the forecast join after {join}s and are ready {ready}s later, measured on {measured} nodes"),
         false => format!("nodes of the forecast join after {join}s and are ready {ready}s later, assumed: too few have come"),
     });

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use headroom_api::SCORECARD_JOINS_MIN;
 use headroom_core::known::Known;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
@@ -13,8 +14,6 @@ use crate::prices::{nearest, shape};
 
 /// Nodes of which the times are remembered: the newest ones.
 const KEPT: usize = 101;
-/// With fewer the assumptions stay.
-const ENOUGH: usize = 3;
 /// A node whose first pod comes later than this was not bought for it.
 const LOOKED_AT_FOR: Seconds = Seconds(120);
 /// A pod that is older than the node by more than this waited for something else.
@@ -130,7 +129,7 @@ fn note(times: &mut VecDeque<i64>, time: Seconds) {
 fn median(times: &VecDeque<i64>) -> Option<Seconds> {
     let mut sorted: Vec<i64> = times.iter().copied().collect();
     sorted.sort_unstable();
-    (ENOUGH <= sorted.len()).then(|| Seconds(sorted[sorted.len() / 2]))
+    (usize::from(SCORECARD_JOINS_MIN) <= sorted.len()).then(|| Seconds(sorted[sorted.len() / 2]))
 }
 
 #[cfg(test)]

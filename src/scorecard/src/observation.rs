@@ -123,7 +123,8 @@ impl Observation {
     }
 }
 
-fn moves(kind: &str) -> bool {
+/// True if pods with an owner of this kind can go to another node: neither those of DaemonSets nor static ones.
+pub(crate) fn moves(kind: &str) -> bool {
     !matches!(kind, "DaemonSet" | "Node")
 }
 

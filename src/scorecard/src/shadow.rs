@@ -26,7 +26,7 @@ use jiff::SignedDuration;
 use serde_json::Value;
 
 use crate::joins::Joins;
-use crate::observation::Observation;
+use crate::observation::{Observation, moves};
 use crate::prices::Prices;
 
 /// Author of the demand in the trace of the simulation.
@@ -292,7 +292,7 @@ fn begun(snapshot: &Snapshot) -> Snapshot {
         unbind(pod);
         let owner = pod.owner.and_then(|place| owners.get(place));
         // A DaemonSet makes another one where there is a node.
-        pod.deletion_at.is_none() && owner.is_none_or(|owner| !matches!(&*owner.kind, "DaemonSet" | "Node"))
+        pod.deletion_at.is_none() && owner.is_none_or(|owner| moves(&owner.kind))
     });
     begun
 }
@@ -330,9 +330,7 @@ fn asked(world: &WorldRecord) -> WorldRecord {
         world.controllers.iter().map(|controller| &controller.uid).collect();
     let made = |pod: &PodRecord| {
         let owner = pod.owner.and_then(|place| world.owners.get(place));
-        owner.is_some_and(|owner| {
-            controllers.contains(&owner.uid) || matches!(&*owner.kind, "DaemonSet" | "Node")
-        })
+        owner.is_some_and(|owner| controllers.contains(&owner.uid) || !moves(&owner.kind))
     };
     let stays = |pod: &&PodRecord| !made(pod) && !pod.phase.finished() && pod.deletion_at.is_none();
     let mut pods: Vec<PodRecord> = world.pods.iter().filter(stays).cloned().collect();
