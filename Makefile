@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-peers bench-shrink
+.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-peers bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,8 +15,11 @@ check: lint ## The quick loop: formatting, lints, all tests that need no control
 	cargo test $(CARGO_FLAGS)
 	cargo test $(MUTANTS_TOOL)
 
-test: ## Everything, on a real control plane too; ends with the counts.
+test: ## The tests, on a real control plane too; ends with the counts.
 	@hack/test.sh
+
+test-all: ## The same with the long end-to-end tests and those beside other programs, and all lints: what CI runs.
+	@hack/test.sh --all
 
 test-matrix: ## The end-to-end tests on each version of Kubernetes in e2e/control-plane. ARGS="devices to_zero"
 	hack/test-matrix.sh $(ARGS)

@@ -1,5 +1,8 @@
 #!/usr/bin/env bash
-# Runs every check and test there is, goes on after a failure, and ends with the real counts.
+# Runs the tests, goes on after a failure, and ends with the real counts.
+#
+#   hack/test.sh          the tests that need a control plane and no other program built, and take no minutes
+#   hack/test.sh --all    every test and check there is: also the end-to-end tests of e2e/long-tests, lints, licences, pages in a browser
 #
 # One set of features for all of it, so that cargo builds everything once; and the operator that
 # the end-to-end tests start is the one built here.
@@ -8,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 features=(--workspace --features headroom/failpoints --locked)
 target="${CARGO_TARGET_DIR:-target}"
+all=${1:-}
 log=$(mktemp)
 failed=()
 # Steps that failed without a test that says so, such as a lint or a build: each counts as one.
@@ -28,7 +32,9 @@ step() {
 }
 
 # The control plane and the tools need minutes when the cache is cold, and nobody needs them before the end-to-end tests.
-for counterpart in control-plane gitops externalgrpc externalscaler clusterapi kueue karpenter registry krew prometheus collector; do
+counterparts=(control-plane)
+[[ $all != --all ]] || counterparts+=(gitops externalgrpc externalscaler clusterapi kueue karpenter registry krew prometheus collector)
+for counterpart in "${counterparts[@]}"; do
   nice -n 10 "e2e/$counterpart/build.sh" || exit
 done >"$log.control-plane" 2>&1 &
 control_plane=$!
@@ -48,10 +54,13 @@ lints_are_clean() {
 # Three at a time: end-to-end tests mostly wait, and two cores carry three control planes. What fails has failed: nothing is
 # run again.
 end_to_end() {
-  cargo test "${features[@]}" --test end_to_end -- --test-threads="${HEADROOM_TESTS_AT_ONCE:-3}"
+  cargo test "${features[@]}" --test end_to_end -- --test-threads="${HEADROOM_TESTS_AT_ONCE:-3}" "$@"
 }
 
-step "dependencies" make --no-print-directory deny
+# Names of end-to-end tests, or what they begin with.
+mapfile -t long < <(sed 's/ *#.*//; /^$/d' e2e/long-tests)
+
+[[ $all != --all ]] || step "dependencies" make --no-print-directory deny
 step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast
 step "tests of the program behind soak-mutants" cargo test --manifest-path hack/mutants/Cargo.toml --target-dir "$target/soak/mutants/tool" --locked
 wait "$control_plane"
@@ -61,18 +70,23 @@ step "AWS simulator" e2e/aws/test.sh
 step "operator" cargo build "${features[@]}" --bins
 HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
 export HEADROOM_BIN
-# What the operator does in all end-to-end tests together, to find permissions that nothing needs.
-export HEADROOM_USED_PERMISSIONS="$log.permissions"
-step "pages in a browser" e2e/pages/test.sh
-# Clippy shares nothing with the builds above and nobody waits for it: it gets what the end-to-end tests leave, and a folder of its
-# own, so that neither waits for the other's lock.
-CARGO_TARGET_DIR="$target/lints" nice -n 19 make --no-print-directory lint >"$log.lints" 2>&1 &
-lints=$!
-step "end-to-end tests on a real control plane" end_to_end
-wait "$lints"
-clean=$?
-step "formatting and lints" lints_are_clean
-step "no permission without a use" "$target/debug/unused_permissions" "$HEADROOM_USED_PERMISSIONS"
+if [[ $all == --all ]]; then
+  # What the operator does in all end-to-end tests together, to find permissions that nothing needs.
+  export HEADROOM_USED_PERMISSIONS="$log.permissions"
+  step "pages in a browser" e2e/pages/test.sh
+  # Clippy shares nothing with the builds above and nobody waits for it: it gets what the end-to-end tests leave, and a folder of
+  # its own, so that neither waits for the other's lock.
+  CARGO_TARGET_DIR="$target/lints" nice -n 19 make --no-print-directory lint >"$log.lints" 2>&1 &
+  lints=$!
+fi
+step "end-to-end tests on a real control plane" end_to_end "${long[@]/#/--skip=}"
+if [[ $all == --all ]]; then
+  step "long end-to-end tests" end_to_end "${long[@]}"
+  wait "$lints"
+  clean=$?
+  step "formatting and lints" lints_are_clean
+  step "no permission without a use" "$target/debug/unused_permissions" "$HEADROOM_USED_PERMISSIONS"
+fi
 
 if (( ${#failed[@]} )); then
   printf 'FAILED: %s\n' "${failed[@]}"

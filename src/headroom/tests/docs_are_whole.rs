@@ -186,6 +186,21 @@ mod tests {
         assert!(missing.is_empty() && n_named > 25, "{n_named} named, and not there: {missing:?}");
     }
 
+    /// A name that no test has would leave a long test in `make test`.
+    #[test]
+    fn long_tests_are_there() {
+        let text = read("e2e/long-tests");
+        let names = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+        for name in names {
+            let path = name.strip_suffix("::").unwrap_or(name).replace("::", "/");
+            let forms = [format!("{path}.rs"), format!("{path}/mod.rs")];
+            assert!(
+                forms.iter().any(|form| root().join("e2e/tests/end_to_end").join(form).exists()),
+                "e2e/long-tests names {name}, and no test is called so"
+            );
+        }
+    }
+
     /// Names of tests in backquotes, wherever a page has them: small letters and at least three words. Metrics look the same.
     #[test]
     fn tests_that_pages_name_exist() {
