@@ -31,6 +31,8 @@ pub mod types {
     pub const PROVIDER_DEGRADED: &str = "ProviderDegraded";
     /// The prices of some machines that may be bought are not known; present while true.
     pub const PRICE_UNKNOWN: &str = "PriceUnknown";
+    /// The devices of some groups are not remembered once their last node has left; present while true.
+    pub const DEVICES_NOT_LEARNED: &str = "DevicesNotLearned";
     /// The cloud may terminate nodes by itself to even out zones; present while true.
     pub const AZ_REBALANCE_ACTIVE: &str = "AZRebalanceActive";
     /// Few enough nodes are unready for the cluster to be scaled.
@@ -68,6 +70,7 @@ pub mod types {
         AT_LIMIT,
         PROVIDER_DEGRADED,
         PRICE_UNKNOWN,
+        DEVICES_NOT_LEARNED,
         AZ_REBALANCE_ACTIVE,
         CLUSTER_HEALTHY,
         DISRUPTION_STOPPED,

@@ -44,8 +44,8 @@ pub use node_pool::{
 };
 pub use node_pool_status::{
     AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, ConsolidationBackoffStatus,
-    Decision, GroupStatus, GroupTemplate, Instance, Intent, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, SurgeStatus,
+    Decision, GroupStatus, GroupTemplate, Instance, Intent, LearnedDevicesStatus, NodeCounts, NodePoolStatus,
+    PodSample, PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, SurgeStatus,
     UnboundStatus, UnneededNodes,
 };
 pub use scaling_policy::{

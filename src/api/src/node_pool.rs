@@ -491,7 +491,8 @@ pub struct NodeTemplate {
 
     /// Devices that drivers of dynamic resource allocation publish on a new node: pods with ResourceClaims are planned onto it
     /// by them, also while there is no node to look at, and a node is starting until each driver has published as many
-    /// pools. An empty list declares that there are none. Default: learned from a live node of the group. At most 16.
+    /// pools. An empty list declares that there are none. Default: learned from live nodes of the group, and remembered. At
+    /// most 16.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub devices: Option<Vec<TemplateDevices>>,

@@ -23,7 +23,7 @@ pub struct NodePoolStatus {
 
     /// Ready: the spec is accepted, its inputs can be read and the loop runs. Stalled: only an edit can help. Others,
     /// present while they hold: ScalingUp, ScalingDown, BackingOff, ProviderAvailable, ClampedByProvider, AtLimit,
-    /// ProviderDegraded, PriceUnknown, AZRebalanceActive.
+    /// ProviderDegraded, PriceUnknown, DevicesNotLearned, AZRebalanceActive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
@@ -51,6 +51,12 @@ pub struct NodePoolStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub groups: Vec<GroupStatus>,
+
+    /// Devices of the pool's nodes, learned from ready ones: what a new node has once the last one has left. Groups with
+    /// equal devices share a row. Absent where `spec.template.devices` declares them. Memory.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64))]
+    pub learned_devices: Vec<LearnedDevicesStatus>,
 
     /// The highest number that an intent or a decision of this pool has had; the next one gets a higher one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -251,6 +257,19 @@ pub struct GroupTemplate {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("maxProperties" = 32))]
     pub allocatable: BTreeMap<String, Quantity>,
+}
+
+/// Devices that nodes of some groups have published.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LearnedDevicesStatus {
+    /// The provider's names of the groups.
+    #[schemars(length(max = 64), inner(length(max = 255)))]
+    pub groups: Vec<String>,
+
+    /// The devices in JSON: `models`, each once; and `slices`, whose devices are a name, the place of a model, and numbers
+    /// in place of values that are other ones on each machine, equal where these were equal.
+    #[schemars(length(max = 16384))]
+    pub devices: String,
 }
 
 /// A group that is left alone for a while.

@@ -1,6 +1,7 @@
 //! The operator's memory: exactly what status holds, in whole seconds (design rule 2). Nothing here decides.
 
 pub mod fit;
+mod learned_devices;
 mod pairs;
 
 use std::collections::BTreeMap;
@@ -14,6 +15,8 @@ use headroom_values::time::UnixTime;
 
 use crate::world::IntentId;
 use crate::world::provider::{BackoffKey, FailureClass};
+
+pub use learned_devices::{DEVICES_BYTES_MAX, LearnedDevices, POOL_DEVICES_BYTES_MAX};
 
 /// Most decisions kept per pool; the oldest go first.
 pub const DECISIONS_MAX: usize = 20;
@@ -63,6 +66,8 @@ pub struct PoolHistory {
     pub unbound: BTreeMap<PodClassKey, Unbound>,
     /// Templates learned from the live nodes of each group: allocatable amounts, for scale from zero.
     pub learned: BTreeMap<Arc<str>, LearnedTemplate>,
+    /// Devices learned from the live nodes of each group, where the pool declares none.
+    pub learned_devices: BTreeMap<Arc<str>, Arc<LearnedDevices>>,
     /// Pods this pool could not help, by reason.
     pub refusals: Vec<Refusal>,
     /// Nodes that stay although someone or something would have them go, by reason.

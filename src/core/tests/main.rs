@@ -15,6 +15,7 @@ mod daemon_sets;
 mod demand;
 mod devices;
 mod devices_leaving;
+mod devices_remembered;
 mod disruptions;
 mod ending;
 mod expander_grpc;

@@ -412,6 +412,9 @@ impl<'a> Hider<'a> {
             anticipations.into_iter().map(|(path, entry)| (self.path(&path), entry)).collect();
         let unbound = std::mem::take(&mut memory.unbound);
         memory.unbound = unbound.into_iter().map(|(key, row)| self.unbound(key, row)).collect();
+        for devices in memory.learned_devices.values_mut() {
+            self.learned_devices(Arc::make_mut(devices));
+        }
         for refusal in &mut memory.refusals {
             refusal.message = HIDDEN.into();
             refusal.examples.iter_mut().for_each(|example| *example = self.path(example));

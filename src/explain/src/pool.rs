@@ -161,7 +161,9 @@ fn summary(
     if let Some(intent) = memory.intents.last() {
         return format!("acts: {}", chain::intent_in_words(intent));
     }
-    let said = opened.plan.reasons.pools.get(name).and_then(|reasons| reasons.first());
+    let mut reasons = opened.plan.reasons.pools.get(name).into_iter().flatten();
+    // What is not remembered keeps no pool from anything while it has nodes.
+    let said = reasons.find(|one| one.reason != Reason::DevicesNotLearned);
     let helped: u32 = opened.plan.reasons.pods.iter().filter_map(|verdict| verdict.on_new.get(name)).sum();
     match said {
         _ if helped > 0 => format!("is about to grow for {helped} pods"),

@@ -375,6 +375,8 @@ reasons! {
     Conflict,
     /// The pool's machines are nodes of another cluster: nothing is done.
     WrongCluster,
+    /// The devices of a group take more of the pool's status than they may, so they are forgotten when its last node leaves.
+    DevicesNotLearned,
     /// A bug: this pool or pod class was set aside for the tick.
     Internal,
 }

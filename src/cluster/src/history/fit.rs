@@ -11,9 +11,9 @@ use headroom_values::text::cut;
 use headroom_values::time::UnixTime;
 
 use super::{
-    Action, Anticipation, Backoff, Blocked, Considered, DECISIONS_MAX, Decision, EXAMPLES_MAX, Intent,
-    LearnedTemplate, PodClassKey, PoolHistory, REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX,
-    UNNEEDED_MAX, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, DECISIONS_MAX, DEVICES_BYTES_MAX, Decision,
+    EXAMPLES_MAX, Intent, LearnedDevices, LearnedTemplate, POOL_DEVICES_BYTES_MAX, PodClassKey, PoolHistory,
+    REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
 };
 
 /// Longest message of a decision, refusal or backoff, in characters; the schema has the same limit.
@@ -37,6 +37,8 @@ const RECORD_BYTES_MAX: usize = 26 * 1024;
 const REPORTED_BYTES_LEAST: usize = 2 * 1024;
 /// The last second of the year 9999, the last that RFC 3339 can write.
 const LAST_SECOND: i64 = 253_402_300_799;
+/// Bytes of the keys and punctuation of a row of devices.
+const DEVICES_ROW_BYTES: usize = 40;
 /// Bytes of a row's keys, times and punctuation in JSON, roughly.
 const ROW_BYTES: usize = 250;
 
@@ -52,6 +54,7 @@ impl PoolHistory {
             anticipations,
             unbound,
             learned,
+            learned_devices,
             refusals,
             blocked,
             replacement,
@@ -73,6 +76,7 @@ impl PoolHistory {
         unbound.values_mut().for_each(fit_unbound);
         left_out += keep_first(learned, GROUPS_MAX);
         learned.values_mut().for_each(fit_template);
+        left_out += fit_devices(learned_devices).len();
         left_out += fit_reported(refusals, blocked, decisions, reported_bytes(intents));
         replacement.iter_mut().for_each(fit_replacement);
         if let Some(held) = consolidation_backoff {
@@ -267,6 +271,35 @@ fn fit_unbound(row: &mut Unbound) {
 fn fit_template(row: &mut LearnedTemplate) {
     let LearnedTemplate { cpu_milli, memory_bytes, pods } = row;
     [cpu_milli, memory_bytes, pods].into_iter().for_each(|amount| *amount = (*amount).max(0));
+}
+
+/// Drops the devices of groups that status cannot hold, in the order of their names: those that take more than
+/// [`DEVICES_BYTES_MAX`], and what is beyond [`POOL_DEVICES_BYTES_MAX`] together. Returns the groups that went.
+pub fn fit_devices(learned: &mut BTreeMap<Arc<str>, Arc<LearnedDevices>>) -> Vec<Arc<str>> {
+    if learned.is_empty() {
+        return Vec::new();
+    }
+    let (mut kept, mut left): (Vec<Arc<LearnedDevices>>, usize) = (Vec::new(), POOL_DEVICES_BYTES_MAX);
+    let mut count = 0;
+    let mut dropped = Vec::new();
+    learned.retain(|group, devices| {
+        let is_known = kept.iter().any(|other| other == devices);
+        let bytes = if is_known { 0 } else { devices.bytes() + DEVICES_ROW_BYTES };
+        let fits = bytes <= DEVICES_BYTES_MAX && count < GROUPS_MAX;
+        let rest = left.checked_sub(bytes + group.len() + 3).filter(|_| fits);
+        match rest {
+            Some(rest) => {
+                left = rest;
+                count += 1;
+                if !is_known {
+                    kept.push(devices.clone());
+                }
+            }
+            None => dropped.push(group.clone()),
+        }
+        rest.is_some()
+    });
+    dropped
 }
 
 fn fit_refusal(row: &mut Refusal) {

@@ -284,6 +284,11 @@ impl Devices {
         self.by_node.get(node).into_iter().flatten().filter_map(|name| self.slices.get(name))
     }
 
+    /// Names of the nodes that have slices of their own, in order.
+    pub fn nodes_with_slices(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.by_node.keys()
+    }
+
     /// True if there are slices that this node alone can use.
     #[must_use]
     pub fn has_slices_of(&self, node: &str) -> bool {

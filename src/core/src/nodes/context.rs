@@ -259,7 +259,7 @@ impl<'w> Context<'w> {
         let memory = self.next.pools.get(pool);
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
         let limits = template::attach_limits(state, group, self.world);
-        let devices = devices::template::devices(state, group, &self.cluster, self.world);
+        let devices = devices::template::devices(state, group, &self.cluster, memory, self.world);
         let alike = template::started_nodes(state, group, &self.cluster, self.world, self.now);
         let made = node.map(|node| {
             template::with_daemon_sets(node, (limits, devices), &alike, &mut self.daemons, &mut self.snapshot)

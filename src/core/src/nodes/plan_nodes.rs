@@ -102,6 +102,7 @@ fn plan_once(
     let scene = Scene { world, freshness, config, members: &members, health: &health, now, guard };
     let advanced = removal::advance(&mut ctx.next, &scene);
     learn::learn(&mut ctx);
+    learn::learn_devices(&mut ctx);
     quotas::prepare(&mut ctx);
     grow(&mut ctx);
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{HIDDEN, Hider};
+use headroom_core::history::LearnedDevices;
 use headroom_core::scheduling::devices::{Attribute, ClaimAllocation, NodeSelector, Slice};
 use headroom_core::world::devices::{DeviceClaimSource, DevicesRecord, PodDeviceClaim, ResourceClaim};
 
@@ -59,12 +60,21 @@ impl Hider<'_> {
             self.option(&mut device.node_name);
             device.node_selector.iter_mut().for_each(|selector| self.device_nodes(selector));
             for attribute in device.attributes.values_mut() {
-                if let Attribute::String(text) = attribute
-                    && text.chars().any(|c| c.is_ascii_digit())
-                {
-                    *text = self.name(text);
+                if let Attribute::String(text) = attribute {
+                    self.device_text(text);
                 }
             }
+        }
+    }
+
+    /// Devices that are remembered of nodes that may have left.
+    pub(super) fn learned_devices(&self, learned: &mut LearnedDevices) {
+        learned.texts_mut().for_each(|text| self.device_text(text));
+    }
+
+    fn device_text(&self, text: &mut Arc<str>) {
+        if text.chars().any(|c| c.is_ascii_digit()) {
+            *text = self.name(text);
         }
     }
 

@@ -41,6 +41,7 @@ pub(super) fn of_pool(
     let at_limit = at_limit
         .or_else(|| out_of_bounds(view).map(|reason| (reason.reason.as_str(), reason.message.to_string())));
     list.present(types::AT_LIMIT, at_limit);
+    list.present(types::DEVICES_NOT_LEARNED, not_learned(view));
     let groups_clamped = noticed(view.notices, |kind| kind == NoticeKind::BoundsClamped);
     let clamped = view.bounds.as_ref().filter(|bounds| bounds.limited_by.as_deref() == Some("Provider"));
     list.present(
@@ -233,6 +234,13 @@ pub(super) fn out_of_bounds<'a>(view: &PoolView<'a>) -> Option<&'a PoolReason> {
     reasons.find(|one| one.reason.is_out_of_bounds())
 }
 
+/// The groups whose devices do not fit into status.
+fn not_learned(view: &PoolView<'_>) -> Option<(&'static str, String)> {
+    let reasons = view.reasons.iter().filter(|one| one.reason == Reason::DevicesNotLearned);
+    let parts: Vec<String> = reasons.map(|one| one.message.to_string()).collect();
+    (!parts.is_empty()).then(|| (Reason::DevicesNotLearned.as_str(), listed(&parts)))
+}
+
 /// True if the pool is acted on, or would be, as soon as its provider answers.
 fn runs(acceptance: &Acceptance) -> bool {
     matches!(
@@ -320,5 +328,19 @@ mod tests {
     #[test]
     fn pods_that_wait_for_something_else_put_no_pool_at_a_limit() {
         assert_eq!(at_limit(vec![refusal(Reason::TaintNotTolerated, "taint gpu")]), None);
+    }
+
+    #[test]
+    fn devices_that_status_does_not_hold_are_a_condition() {
+        let shown = |view: &PoolView<'_>| {
+            let list = of_pool(&PoolHistory::default(), view, &[], UnixTime(0));
+            let found = list.into_iter().find(|condition| condition.type_ == types::DEVICES_NOT_LEARNED);
+            found.map(|condition| (condition.reason, condition.message))
+        };
+        let reason = Reason::DevicesNotLearned;
+        let reasons = [PoolReason { pool: "gpu".into(), reason, message: "group a".into() }];
+        let view = PoolView { reasons: &reasons, ..PoolView::default() };
+        assert_eq!(shown(&view), Some(("DevicesNotLearned".to_owned(), "group a".to_owned())));
+        assert_eq!(shown(&PoolView::default()), None);
     }
 }

@@ -5,6 +5,7 @@ mod ca_metrics;
 mod conditions;
 pub mod events;
 pub mod fit_workload;
+mod learned_devices;
 pub mod metrics;
 pub mod news;
 pub mod otlp;

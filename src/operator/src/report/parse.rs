@@ -19,6 +19,7 @@ use headroom_core::time::UnixTime;
 use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::FailureClass;
 
+use super::learned_devices;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
@@ -42,6 +43,7 @@ pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
         bounds: reader.field("bounds"),
         nodes: reader.field("nodes"),
         groups: reader.rows("groups"),
+        learned_devices: reader.rows("learnedDevices"),
         sequence: reader.field("sequence"),
         backoffs: reader.rows("backoffs"),
         intents: reader.rows("intents"),
@@ -132,6 +134,7 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
         anticipations: status.anticipations.iter().map(anticipation).collect(),
         unbound: status.unbound.iter().map(unbound).collect(),
         learned: rows("groups", &status.groups, &mut notes, learned).into_iter().flatten().collect(),
+        learned_devices: learned_devices::parse(&status.learned_devices, &mut notes),
         refusals: rows("refusals", &status.refusals, &mut notes, refusal),
         blocked: rows("blocked", &status.blocked, &mut notes, block),
         replacement: status.replacement.as_ref().map(replacement),
@@ -153,7 +156,12 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
 }
 
 /// Reads each row; one that is not understood is noted and left out.
-fn rows<R, T>(list: &str, stored: &[R], notes: &mut Notes, read: impl Fn(&R) -> Result<T, String>) -> Vec<T> {
+pub(super) fn rows<R, T>(
+    list: &str,
+    stored: &[R],
+    notes: &mut Notes,
+    read: impl Fn(&R) -> Result<T, String>,
+) -> Vec<T> {
     let mut kept = Vec::with_capacity(stored.len());
     for (index, row) in stored.iter().enumerate() {
         match read(row) {

@@ -20,6 +20,7 @@ use headroom_core::world::provider::BackoffKey;
 use headroom_core::world::provider::Notice;
 
 use super::conditions;
+use super::learned_devices;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
@@ -127,6 +128,7 @@ pub fn render(
         anticipations,
         unbound,
         learned,
+        learned_devices,
         refusals,
         blocked,
         replacement,
@@ -145,6 +147,7 @@ pub fn render(
         bounds: view.bounds.clone(),
         nodes: view.nodes.clone(),
         groups: groups(learned, &view.groups),
+        learned_devices: learned_devices::rows(learned_devices),
         sequence: Some(i64::try_from(*sequence).unwrap_or(i64::MAX)).filter(|sequence| *sequence > 0),
         backoffs: backoff_rows(backoffs),
         intents: intents.iter().map(intent).collect(),

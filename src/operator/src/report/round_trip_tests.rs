@@ -10,14 +10,21 @@ use proptest::prelude::*;
 
 use headroom_core::config::Config;
 use headroom_core::history::{
-    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, DecisionAction,
-    DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedTemplate, PodClassKey, PoolHistory,
-    Refusal, Removal, RemovalPhase, Replaced, Replacement, RotationStop, Surge, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, DEVICES_BYTES_MAX, Decision,
+    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedDevices,
+    LearnedTemplate, POOL_DEVICES_BYTES_MAX, PodClassKey, PoolHistory, Refusal, Removal, RemovalPhase,
+    Replaced, Replacement, RotationStop, Surge, Unbound, Victim,
 };
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan;
+use headroom_core::quantity::Quantity;
 use headroom_core::reason::Reason;
+use headroom_core::scheduling::devices::{
+    Amount, Attribute, COMING, Capacity, CounterConsumption, CounterSet, Device, PoolRef, RequestPolicy,
+    Slice, SliceSpec, Taint, ValidRange,
+};
 use headroom_core::testing::{NOW, config, controller, node, pod, pool as core_pool, world};
+use headroom_core::text::cut;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::provider::BackoffKey;
@@ -201,14 +208,75 @@ fn unbound() -> impl Strategy<Value = (PodClassKey, Unbound)> {
     })
 }
 
+/// Devices of up to three slices: of few models, with values that are of one machine and shared by some, and counters.
+fn devices() -> impl Strategy<Value = Arc<LearnedDevices>> {
+    let known = prop_oneof![
+        message().prop_map(|text| Attribute::String(cut(&text, 64).into())),
+        any::<i64>().prop_map(Attribute::Int),
+        any::<bool>().prop_map(Attribute::Bool),
+        word().prop_map(Attribute::Version),
+    ];
+    let unknown = (0..4_u8).prop_map(|value| Attribute::Unknown(format!("machine-{value}").into()));
+    let attributes = btree_map(word(), prop_oneof![known, unknown], 0..4);
+    let amount = || (0..1_i64 << 40).prop_map(Quantity::from_milli);
+    let policy = (option::of(amount()), vec(amount(), 0..3), option::of(amount())).prop_map(
+        |(default, valid_values, min)| RequestPolicy {
+            default,
+            valid_values,
+            valid_range: min.map(|min| ValidRange { min: Some(min), ..ValidRange::default() }),
+        },
+    );
+    let capacity =
+        (amount(), option::of(policy)).prop_map(|(value, request_policy)| Capacity { value, request_policy });
+    let counters = || btree_map(word(), amount().prop_map(|value| Amount { value }), 0..3);
+    let consumed = (0..3_u8, counters()).prop_map(|(set, counters)| CounterConsumption {
+        counter_set: format!("set-{set}").into(),
+        counters,
+    });
+    let taint = (word(), word()).prop_map(|(key, value)| Taint {
+        key,
+        value,
+        effect: "NoSchedule".into(),
+        time_added: None,
+    });
+    let held = (vec(word(), 0..2), any::<bool>(), any::<bool>());
+    let device =
+        (word(), attributes, btree_map(word(), capacity, 0..3), vec(consumed, 0..3), vec(taint, 0..2), held)
+            .prop_map(|(name, attributes, capacity, consumes_counters, taints, held)| Device {
+                name,
+                attributes,
+                capacity,
+                consumes_counters,
+                taints,
+                binding_conditions: held.0,
+                binds_to_node: held.1,
+                allow_multiple_allocations: held.2,
+                ..Device::default()
+            });
+    let set = (word(), counters()).prop_map(|(name, counters)| CounterSet { name, counters });
+    let slice = (word(), word(), vec(device, 0..40), vec(set, 0..2)).prop_map(
+        |(driver, pool, devices, shared_counters)| {
+            let pool = PoolRef { name: format!("{COMING}{pool}").into(), ..PoolRef::default() };
+            let spec = SliceSpec { driver, pool, devices, shared_counters, ..SliceSpec::default() };
+            Slice { name: "any".into(), spec }
+        },
+    );
+    vec(slice, 0..4).prop_map(|slices| Arc::new(LearnedDevices::of(&slices)))
+}
+
 fn memory() -> impl Strategy<Value = PoolHistory> {
     let anticipation = (at(), option::of(at()), any::<u32>())
         .prop_map(|(since, until, failures)| Anticipation { since, until, failures });
     let learned = (0..1_i64 << 50, 0..1_i64 << 60, 0..1_000_i64)
         .prop_map(|(cpu_milli, memory_bytes, pods)| LearnedTemplate { cpu_milli, memory_bytes, pods });
     let needed = (intents(0..5), any::<u64>(), vec(backoff(), 0..5), btree_map(word(), at(), 0..20));
-    let known =
-        (btree_map(word(), anticipation, 0..4), btree_map(word(), learned, 0..4), vec(unbound(), 0..60));
+    let devices = vec(devices(), 1..3);
+    let groups = (devices, vec((word(), any::<usize>()), 0..4)).prop_map(|(devices, groups)| {
+        let of = |at: usize| devices[at % devices.len()].clone();
+        groups.into_iter().map(|(group, at)| (group, of(at))).collect::<BTreeMap<_, _>>()
+    });
+    let templates = btree_map(word(), learned, 0..4);
+    let known = (btree_map(word(), anticipation, 0..4), templates, vec(unbound(), 0..60), groups);
     let reported = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
     let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
     let reason =
@@ -237,6 +305,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         anticipations: known.0,
         unbound: known.2.into_iter().collect(),
         learned: known.1,
+        learned_devices: known.3,
         refusals: reported.0,
         blocked: reported.1,
         replacement: last.3,
@@ -291,6 +360,31 @@ proptest! {
         let first = render(&memory, &view, None, UnixTime(1_800_000_000));
         let again = render(&memory, &view, Some(&first), UnixTime(1_800_000_000));
         prop_assert_eq!(first, again);
+    }
+
+    #[test]
+    fn devices_take_no_more_of_status_than_is_counted(devices in devices()) {
+        let text = serde_json::to_string(&*devices).expect("devices are JSON");
+        let written = serde_json::to_string(&text).expect("a text is JSON").len();
+        prop_assert!(written <= devices.bytes(), "{written} of {} bytes", devices.bytes());
+        prop_assert!(devices.bytes() <= written + written / 2 + 100, "{written} of {} bytes", devices.bytes());
+    }
+
+    #[test]
+    fn no_text_in_place_of_devices_makes_reading_panic(
+        text in "\\PC{0,80}",
+        at in any::<usize>(),
+        devices in devices(),
+    ) {
+        let written = serde_json::to_string(&*devices).expect("devices are JSON");
+        let places: Vec<usize> = written.char_indices().map(|(place, _)| place).collect();
+        let place = places[at % places.len()];
+        for devices in [format!("{}{text}{}", &written[..place], &written[place..]), text] {
+            let stored = serde_json::json!({"learnedDevices": [{"groups": ["a"], "devices": devices}]});
+            let (memory, notes) = parse(&status_of(&stored).0);
+            prop_assert_eq!(memory.learned_devices.len() + notes.len(), 1);
+            memory.learned_devices.values().for_each(|known| drop(known.slices()));
+        }
     }
 
     #[test]
@@ -368,6 +462,45 @@ fn a_pool_of_fifteen_thousand_nodes_stays_within_bounds() {
     assert!(status.truncated > Some(0));
     assert_eq!(through_status(&memory).unneeded.len(), 1_500);
     assert!(status.refusals.len() >= 5 && !status.decisions.is_empty());
+}
+
+/// The devices of a node with so many, each of a model of its own.
+fn different_devices(count: usize) -> Arc<LearnedDevices> {
+    let device = |number: usize| {
+        let attributes = [("index".into(), Attribute::Int(i64::try_from(number).expect("few")))].into();
+        Device { name: format!("gpu-{number}").into(), attributes, ..Device::default() }
+    };
+    let devices = (0..count).map(device).collect();
+    let pool = PoolRef { name: COMING.into(), ..PoolRef::default() };
+    let spec = SliceSpec { driver: "gpu.example.com".into(), pool, devices, ..SliceSpec::default() };
+    Arc::new(LearnedDevices::of(&[Slice { name: "any".into(), spec }]))
+}
+
+#[test]
+fn devices_of_all_groups_of_a_pool_stay_within_bounds() {
+    let size = |memory: &PoolHistory| {
+        let status = render(memory, &PoolView::default(), None, NOW);
+        serde_json::to_vec(&status.learned_devices).expect("rows are JSON").len()
+    };
+    let mut memory = PoolHistory::default();
+    for group in 0..100_usize {
+        memory.learned_devices.insert(format!("g{group:03}").into(), different_devices(group));
+    }
+    assert!(0 < memory.fit());
+    let size_kept = size(&memory);
+    assert!((POOL_DEVICES_BYTES_MAX / 2..=POOL_DEVICES_BYTES_MAX).contains(&size_kept), "{size_kept} bytes");
+    assert_eq!(through_status(&memory).learned_devices, memory.learned_devices);
+
+    let equal = (0..64).map(|group| (format!("g{group:03}").into(), different_devices(100))).collect();
+    let mut memory = PoolHistory { learned_devices: equal, ..PoolHistory::default() };
+    assert_eq!(memory.fit(), 0, "equal devices are written once");
+    assert!(size(&memory) < DEVICES_BYTES_MAX);
+
+    let mut large = PoolHistory::default();
+    large.learned_devices.insert("a".into(), different_devices(1_000));
+    large.learned_devices.insert("b".into(), different_devices(8));
+    assert_eq!(large.fit(), 1);
+    assert!(large.learned_devices.contains_key("b"), "one that is too large costs no other");
 }
 
 /// A pool of 15,000 nodes with the names that a cloud gives, of which every tenth has long been unneeded: half of those

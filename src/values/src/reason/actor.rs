@@ -136,6 +136,7 @@ impl Reason {
             | Self::CannotNameMachine
             | Self::WrongCluster
             | Self::Conflict
+            | Self::DevicesNotLearned
             | Self::Internal => Actor::You,
             Self::BackingOff
             | Self::ExpanderVetoed

@@ -135,7 +135,7 @@ pub struct Capacity {
     /// All of it.
     pub value: Quantity,
     /// Policy for the amount that a claim may take of it, if several can share the device.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_policy: Option<RequestPolicy>,
 }
 

@@ -4,28 +4,39 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Pool;
+use crate::history::{History, LearnedDevices};
 use crate::scheduling::devices::{PoolId, Slice};
 use crate::world::World;
 
 /// Pools of devices by driver.
 pub(crate) type PoolCounts = BTreeMap<Arc<str>, usize>;
 
-/// True if no node is expected to publish devices: neither does a pool declare any, nor does a node have any.
+/// True if no node is expected to publish devices: no pool declares any, no node has any, and none is remembered.
 #[must_use]
-pub(crate) fn is_unused<'p>(world: &World, mut pools: impl Iterator<Item = &'p Pool>) -> bool {
-    world.devices().has_no_local_slices() && pools.all(|pool| pool.devices.is_none())
+pub(crate) fn is_unused<'p>(
+    world: &World,
+    mut pools: impl Iterator<Item = &'p Pool>,
+    history: &History,
+) -> bool {
+    world.devices().has_no_local_slices()
+        && pools.all(|pool| pool.devices.is_none())
+        && history.pools.values().all(|memory| memory.learned_devices.is_empty())
 }
 
-/// Number of pools that a node of the group has once its drivers are there: as declared, or as the first of these nodes has that
-/// has published any.
+/// Number of pools that a node of the group has once its drivers are there: as declared, as the first of these nodes has
+/// that has published any, or as such nodes had.
 #[must_use]
-pub(crate) fn expected<'n>(pool: &Pool, nodes: impl Iterator<Item = &'n str>, world: &World) -> PoolCounts {
-    match &pool.devices {
-        Some(declared) => counts_of(declared),
-        None => {
-            nodes.map(|name| published(name, world)).find(|counts| !counts.is_empty()).unwrap_or_default()
-        }
+pub(crate) fn expected<'n>(
+    pool: &Pool,
+    nodes: impl Iterator<Item = &'n str>,
+    remembered: Option<&LearnedDevices>,
+    world: &World,
+) -> PoolCounts {
+    if let Some(declared) = &pool.devices {
+        return counts_of(declared);
     }
+    let living = nodes.map(|name| published(name, world)).find(|counts| !counts.is_empty());
+    living.or_else(|| remembered.map(|known| counts_of(&known.slices()))).unwrap_or_default()
 }
 
 /// Number of pools that these slices are of.

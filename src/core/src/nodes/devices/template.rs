@@ -1,11 +1,13 @@
-//! The devices of a node that a group would add: as its pool declares them, or as a living node of the group has them.
+//! The devices of a node that a group would add: as its pool declares them, as a living node of the group has them, or as
+//! such nodes had them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::nodes::state::cluster_state::{ClusterState, PoolState, Stage};
-use crate::scheduling::devices::{Attribute, COMING, Device, PoolId, Slice};
+use crate::history::{LearnedDevices, PoolHistory};
+use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState};
+use crate::scheduling::devices::{Attribute, COMING, Device, PoolId, Slice, Taint};
 use crate::world::World;
 
 /// Most nodes of a group that are compared to find what differs from machine to machine.
@@ -15,26 +17,65 @@ const ALIKE_MAX: usize = 8;
 type DeviceKey<'a> = (&'a str, String, &'a str);
 
 /// The slices that a new node of the group will have, for a node named [`COMING`]; `None` if none are known.
+///
+/// Source, the first that answers: the pool's declaration; ready nodes of the group; what was learned from such nodes
+/// before, unless ready nodes have no devices.
 #[must_use]
 pub(crate) fn devices(
     state: &PoolState<'_>,
     group_id: &Arc<str>,
     cluster: &ClusterState<'_>,
+    memory: Option<&PoolHistory>,
     world: &World,
 ) -> Option<Arc<[Slice]>> {
     if let Some(declared) = &state.pool.devices {
         return (!declared.is_empty()).then(|| declared.iter().cloned().collect());
     }
-    if world.devices().has_no_local_slices() {
+    let remembered = memory.and_then(|memory| memory.learned_devices.get(group_id)).map(|known| &**known);
+    if remembered.is_none() && world.devices().has_no_local_slices() {
         return None;
     }
-    let ready = state.groups.get(group_id)?.nodes.iter();
-    let ready = ready.filter(|id| cluster.member(**id).is_some_and(|member| member.stage == Stage::Ready));
-    let names = ready.map(|id| &*world.node(*id).name);
-    let mut nodes = names.filter_map(|name| Some((name, published(name, world)?)));
+    let group = state.groups.get(group_id);
+    let nodes = group.into_iter().flat_map(|group| ready_nodes(group, cluster, world));
+    if let Some(slices) = living(nodes, remembered, world) {
+        return Some(slices.into());
+    }
+    let remembered = remembered.filter(|_| !group.is_some_and(|group| has_none(group, cluster, world)))?;
+    Some(remembered.slices().into())
+}
+
+/// Names of the ready nodes of a group, in order.
+fn ready_nodes<'w>(
+    group: &GroupCounts<'_>,
+    cluster: &ClusterState<'_>,
+    world: &'w World,
+) -> impl Iterator<Item = &'w str> {
+    let ready = group.nodes.iter().filter(|id| cluster.is_ready(**id));
+    ready.map(|id| &*world.node(*id).name)
+}
+
+/// True if ready nodes show that the group has no devices: there are some, and none has published any. A young node that
+/// lacks those of its group is starting, not ready. Slices that may not be read show nothing.
+#[must_use]
+pub(crate) fn has_none(group: &GroupCounts<'_>, cluster: &ClusterState<'_>, world: &World) -> bool {
+    let devices = world.devices();
+    let mut nodes = ready_nodes(group, cluster, world).peekable();
+    devices.is_served() && nodes.peek().is_some() && nodes.all(|node| !devices.has_slices_of(node))
+}
+
+/// The slices of the first of these nodes whose pools are all there, without what is of that machine alone; `None` if there
+/// is none. `remembered` is what was learned of the group before.
+#[must_use]
+pub(crate) fn living<'n>(
+    nodes: impl Iterator<Item = &'n str>,
+    remembered: Option<&LearnedDevices>,
+    world: &World,
+) -> Option<Vec<Slice>> {
+    let mut nodes = nodes.filter_map(|name| Some((name, published(name, world)?)));
     let (source, slices) = nodes.next()?;
     let others: Vec<(&str, Vec<&Slice>)> = nodes.take(ALIKE_MAX - 1).collect();
-    Some(learned(source, &slices, &others).into())
+    let remembered = remembered.filter(|_| others.is_empty());
+    Some(learned(source, &slices, &others, remembered))
 }
 
 /// The slices of a node's own pools, in the order of their names; `None` if it has none, or one is not all there.
@@ -63,7 +104,15 @@ fn pool_of(slice: &Slice) -> PoolId {
 /// A value is of one machine if it differs on another node of the group at the same device, or looks like it: the only
 /// node of a group has nobody to differ from. Such values stay as patterns, since devices that share one on this node
 /// will share one on the next. Taints stay if all nodes have them: one sick device is not the group's.
-fn learned(source: &str, slices: &[&Slice], others: &[(&str, Vec<&Slice>)]) -> Vec<Slice> {
+///
+/// Where there is no other node, `remembered` speaks for those that have left: what differed between them stays unknown,
+/// and a taint that they did not have is not taken over.
+fn learned(
+    source: &str,
+    slices: &[&Slice],
+    others: &[(&str, Vec<&Slice>)],
+    remembered: Option<&LearnedDevices>,
+) -> Vec<Slice> {
     let others: Vec<BTreeMap<DeviceKey<'_>, &Device>> =
         others.iter().map(|(node, slices)| by_key(node, slices)).collect();
     let each = slices.iter().zip(0usize..).map(|(slice, number)| {
@@ -71,14 +120,20 @@ fn learned(source: &str, slices: &[&Slice], others: &[(&str, Vec<&Slice>)]) -> V
         learned.name = format!("{number:04}").into();
         learned.spec.node_name = Some(COMING.into());
         learned.spec.pool.name = slice.spec.pool.name.replace(source, COMING).into();
+        let (driver, pool) = (slice.spec.driver.clone(), learned.spec.pool.name.clone());
         for device in &mut learned.spec.devices {
             let name = device.name.clone();
+            let lacks = |taint: &Taint| {
+                remembered.is_some_and(|known| known.lacks_taint(&driver, &pool, &name, taint))
+            };
+            let differed =
+                |id: &str| remembered.is_some_and(|known| known.is_unknown(&driver, &pool, &name, id));
             let key = (&*slice.spec.driver, without_name(source, &slice.spec.pool.name), &*name);
             let same: Vec<&Device> = others.iter().filter_map(|other| other.get(&key).copied()).collect();
-            device.taints.retain(|taint| same.iter().all(|other| has_taint(other, taint)));
+            device.taints.retain(|taint| !lacks(taint) && same.iter().all(|other| has_taint(other, taint)));
             for (id, value) in &mut device.attributes {
                 let differs = same.iter().any(|other| other.attributes.get(id) != Some(value));
-                if differs || is_of_one_machine(value, source) {
+                if differs || differed(id) || is_of_one_machine(value, source) {
                     *value = Attribute::Unknown(text_of(value));
                 }
             }
@@ -88,7 +143,7 @@ fn learned(source: &str, slices: &[&Slice], others: &[(&str, Vec<&Slice>)]) -> V
     each.collect()
 }
 
-fn has_taint(device: &Device, taint: &crate::scheduling::devices::Taint) -> bool {
+fn has_taint(device: &Device, taint: &Taint) -> bool {
     device.taints.iter().any(|other| other.key == taint.key && other.effect == taint.effect)
 }
 
@@ -160,7 +215,7 @@ mod tests {
         let other = other.map(|device| slice("ip-10-0-1-8", vec![device]));
         let others: Vec<(&str, Vec<&Slice>)> =
             other.iter().map(|slice| ("ip-10-0-1-8", vec![slice])).collect();
-        let slices = learned("ip-10-0-1-7", &[&own], &others);
+        let slices = learned("ip-10-0-1-7", &[&own], &others, None);
         assert_eq!(slices[0].spec.node_name.as_deref(), Some(COMING));
         assert_eq!(&*slices[0].spec.pool.name, COMING);
         slices[0].spec.devices.clone()
@@ -206,14 +261,26 @@ mod tests {
 
     #[test]
     fn a_taint_of_one_device_is_not_the_groups() {
-        let taint = crate::scheduling::devices::Taint {
-            key: "sick".into(),
-            effect: "NoSchedule".into(),
-            ..Default::default()
-        };
+        let taint = Taint { key: "sick".into(), effect: "NoSchedule".into(), ..Default::default() };
         let mut sick = device(&[]);
         sick.taints.push(taint);
         assert!(learned_of(vec![sick.clone()], Some(device(&[])))[0].taints.is_empty());
         assert_eq!(learned_of(vec![sick.clone()], Some(sick))[0].taints.len(), 1);
+    }
+
+    #[test]
+    fn what_differed_between_nodes_that_have_left_stays_unknown_and_a_new_taint_is_of_one_device() {
+        let own = |device: Device| slice("ip-10-0-1-7", vec![device]);
+        let sick = Taint { key: "sick".into(), effect: "NoSchedule".into(), ..Taint::default() };
+        let mut device = device(&[("serial", "17"), ("model", "L4")]);
+        let first = own(device.clone());
+        let other = slice("ip-10-0-1-8", vec![self::device(&[("serial", "18"), ("model", "L4")])]);
+        let both = learned("ip-10-0-1-7", &[&first], &[("ip-10-0-1-8", vec![&other])], None);
+        let known = LearnedDevices::of(&both);
+        device.taints.push(sick);
+        let last = learned("ip-10-0-1-7", &[&own(device.clone())], &[], Some(&known));
+        assert_eq!(last, both);
+        let alone = learned("ip-10-0-1-7", &[&own(device)], &[], None);
+        assert_eq!(alone[0].spec.devices[0].taints.len(), 1, "nothing is known of others");
     }
 }

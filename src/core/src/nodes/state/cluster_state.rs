@@ -13,17 +13,16 @@ use crate::nodes::interruption;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::bounds::{self, Bounds};
 use crate::nodes::state::group_settings::GroupSettings;
+use crate::nodes::state::owners::{Kin, Owners};
 use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::time::UnixTime;
-use crate::world::digest::{Badge, NodeDigest};
 use crate::world::listing::Listing;
 use crate::world::node::{Node, Readiness};
 use crate::world::provider::BackoffKey;
-use crate::world::provider::{GroupState, InstanceState, ProviderState, TemplateTrust};
-use crate::world::template::NodeTemplate;
+use crate::world::provider::{GroupState, InstanceState, ProviderState};
 use crate::world::view::View;
 use crate::world::{NodeId, World};
 
@@ -184,7 +183,7 @@ impl<'w> ClusterState<'w> {
             members: vec![None; world.node_capacity()],
             kins: Vec::new(),
             limited: config.cluster.max_cpu_milli.is_some() || config.cluster.max_memory_bytes.is_some(),
-            publishes_devices: !published::is_unused(world, config.pools.iter()),
+            publishes_devices: !published::is_unused(world, config.pools.iter(), history),
             interrupted: interruption::of(world, history, config),
         };
         state.count_nodes(view, history, now, wake);
@@ -205,6 +204,12 @@ impl<'w> ClusterState<'w> {
         let (kin, stage) = self.members.get(node.0 as usize).copied().flatten()?;
         let (pool, group) = &self.kins[kin];
         Some(Member { pool, group, stage })
+    }
+
+    /// True if the node takes pods.
+    #[must_use]
+    pub fn is_ready(&self, node: NodeId) -> bool {
+        self.member(node).is_some_and(|member| member.stage == Stage::Ready)
     }
 
     /// Price of one node of the group for one hour, in millionths: the group's, else its pool's; `None` if it is unknown.
@@ -289,7 +294,11 @@ impl<'w> ClusterState<'w> {
             kin.interrupted += u32::from(is_taken && !goes);
         }
         if self.publishes_devices {
-            owners.kins.iter_mut().for_each(|kin| kin.await_devices(world, seen_at, wake));
+            for kin in &mut owners.kins {
+                let memory = history.pools.get(&kin.pool);
+                let remembered = memory.and_then(|memory| memory.learned_devices.get(&kin.group));
+                kin.await_devices(world, remembered.map(|known| &**known), seen_at, wake);
+            }
         }
         for Kin { pool, group, nodes, interrupted, .. } in owners.kins {
             let Some(state) = self.pools.get_mut(&pool) else { continue };
@@ -312,187 +321,6 @@ impl<'w> ClusterState<'w> {
             }
             self.kins.push((pool, group));
         }
-    }
-}
-
-/// The nodes of one group while they are counted.
-struct Kin<'w> {
-    pool: Arc<str>,
-    group: Arc<str>,
-    spec: &'w Pool,
-    /// The provider's template, if it has devices.
-    devices: Option<&'w NodeTemplate>,
-    nodes: Vec<(NodeId, Stage)>,
-    /// Nodes that the cloud is about to take and still counts.
-    interrupted: u32,
-}
-
-impl Kin<'_> {
-    /// Takes young nodes whose drivers have not published all devices for starting ones.
-    fn await_devices(&mut self, world: &World, now: UnixTime, wake: &mut Wake) {
-        let name = |id: &NodeId| &*world.node(*id).name;
-        let ready = self.nodes.iter().filter(|(_, stage)| *stage == Stage::Ready);
-        let expected = published::expected(self.spec, ready.map(|(id, _)| name(id)), world);
-        if expected.is_empty() {
-            return;
-        }
-        for (id, stage) in self.nodes.iter_mut().filter(|(_, stage)| *stage == Stage::Ready) {
-            let started_by = world.digest(*id).created_at.plus(self.spec.scale_up.startup_timeout);
-            if now < started_by
-                && !published::missing(&expected, &published::published(name(id), world)).is_empty()
-            {
-                wake.note(started_by);
-                *stage = Stage::NotStarted;
-            }
-        }
-    }
-
-    /// True if the driver of the node's devices may still be starting: it offers none, and it is young.
-    ///
-    /// Source: processors/customresources/gpu_processor.go, FilterOutNodesWithUnreadyResources.
-    fn lacks_devices(&self, node: &Node, now: UnixTime, wake: &mut Wake) -> bool {
-        let started_by = node.created_at.plus(self.spec.scale_up.startup_timeout);
-        let lacks = self.devices.is_some_and(|said| !template::has_devices(&node.allocatable, said))
-            && now < started_by;
-        if lacks {
-            wake.note(started_by);
-        }
-        lacks
-    }
-}
-
-/// Group of each node: by its labels, or else by its instance.
-struct Owners<'w> {
-    kins: Vec<Kin<'w>>,
-    /// By badge: what it claims; made when a node first shows it.
-    claims: Vec<Option<Claim>>,
-    /// By node: the group that lists its instance; made when labels do not name it.
-    listed: Option<Vec<Option<usize>>>,
-    world: &'w World,
-    specs: BTreeMap<Arc<str>, (&'w Pool, Vec<Arc<str>>)>,
-}
-
-/// The group of a node, as far as a badge names it.
-#[derive(Clone)]
-enum Claim {
-    /// It names the group.
-    Named(usize),
-    /// It names the pool: the group is that of the instance, if the pool lists it, or else the group without a name.
-    Pool(usize),
-    /// It names nothing: the instance decides.
-    Silent,
-}
-
-impl<'w> Owners<'w> {
-    fn new(world: &'w World, pools: &BTreeMap<Arc<str>, PoolState<'w>>) -> Self {
-        let spec = |(name, state): (&Arc<str>, &PoolState<'w>)| {
-            (name.clone(), (state.pool, state.groups.keys().cloned().collect()))
-        };
-        let specs = pools.iter().map(spec).collect();
-        Self { kins: Vec::new(), claims: vec![None; world.badges().capacity()], listed: None, world, specs }
-    }
-
-    /// The index of the node's group; `None` for a node of no pool.
-    fn of(&mut self, id: NodeId, digest: &NodeDigest) -> Option<usize> {
-        let badge = digest.badge.0 as usize;
-        let claim = match &self.claims[badge] {
-            Some(claim) => claim.clone(),
-            None => {
-                let claim = self.claim(&self.world.badges().get(digest.badge).clone());
-                self.claims[badge] = Some(claim.clone());
-                claim
-            }
-        };
-        match claim {
-            Claim::Named(kin) => Some(kin),
-            Claim::Pool(unnamed) => {
-                let listed = self.listed(id);
-                listed.filter(|kin| self.kins[*kin].pool == self.kins[unnamed].pool).or(Some(unnamed))
-            }
-            Claim::Silent => self.listed(id),
-        }
-    }
-
-    fn claim(&mut self, badge: &Badge) -> Claim {
-        let known = badge.pool.as_ref().and_then(|pool| self.specs.get_key_value(pool));
-        let Some((pool, (_, groups))) = known else { return Claim::Silent };
-        let pool = pool.clone();
-        match &badge.group {
-            Some(group) => {
-                let group = groups.iter().find(|known| *known == group).unwrap_or(group).clone();
-                Claim::Named(self.kin(&pool, &group))
-            }
-            None => Claim::Pool(self.kin(&pool, &Arc::from(""))),
-        }
-    }
-
-    fn listed(&mut self, id: NodeId) -> Option<usize> {
-        let listed = match self.listed.take() {
-            Some(listed) => listed,
-            None => self.list(),
-        };
-        let found = listed[id.0 as usize];
-        self.listed = Some(listed);
-        found
-    }
-
-    /// The group of each listed node; of two pools that list one, the first by name. A node whose id is not known yet, or is
-    /// written otherwise, is its pool's by the name that the provider gives its instance.
-    fn list(&mut self) -> Vec<Option<usize>> {
-        let mut listed = vec![None; self.world.node_capacity()];
-        let pools: Vec<Arc<str>> = self.specs.keys().rev().cloned().collect();
-        let world = self.world;
-        // The last entry counts.
-        for pool in &pools {
-            world.listing(pool).into_iter().for_each(|found| self.enter(pool, found.by_name(), &mut listed));
-        }
-        for pool in &pools {
-            world.listing(pool).into_iter().for_each(|found| self.enter(pool, found.by_id(), &mut listed));
-        }
-        listed
-    }
-
-    fn enter<'n>(
-        &mut self,
-        pool: &Arc<str>,
-        found: impl Iterator<Item = (NodeId, &'n Arc<str>, &'n Arc<str>)>,
-        listed: &mut [Option<usize>],
-    ) {
-        let mut last: Option<(&Arc<str>, usize)> = None;
-        for (node, group, _) in found {
-            let kin = match last {
-                Some((known, kin)) if Arc::ptr_eq(known, group) => kin,
-                _ => self.kin(pool, group),
-            };
-            last = Some((group, kin));
-            listed[node.0 as usize] = Some(kin);
-        }
-    }
-
-    /// The template of a group whose nodes have devices, as its provider reports it. Where machines differ nothing is
-    /// expected.
-    fn devices(&self, pool: &Arc<str>, group: &str) -> Option<&'w NodeTemplate> {
-        let state = self.world.provider(pool).and_then(Known::value)?.groups.get(group)?;
-        let said = state.template.as_deref().filter(|said| said.trust == TemplateTrust::Estimate)?;
-        said.node.allocatable.extended_iter().any(|(_, amount)| 0 < amount).then_some(&said.node)
-    }
-
-    /// The index of a group of a known pool.
-    fn kin(&mut self, pool: &Arc<str>, group: &Arc<str>) -> usize {
-        if let Some(known) = self.kins.iter().position(|kin| kin.pool == *pool && kin.group == *group) {
-            return known;
-        }
-        let spec = self.specs[pool].0;
-        let devices = self.devices(pool, group);
-        self.kins.push(Kin {
-            pool: pool.clone(),
-            group: group.clone(),
-            spec,
-            devices,
-            nodes: Vec::new(),
-            interrupted: 0,
-        });
-        self.kins.len() - 1
     }
 }
 

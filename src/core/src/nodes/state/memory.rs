@@ -148,6 +148,7 @@ fn sanitize_pool(memory: &mut PoolHistory, longest: &Longest, now: UnixTime) {
         anticipations,
         unbound,
         learned: _,
+        learned_devices: _,
         refusals,
         blocked,
         replacement,

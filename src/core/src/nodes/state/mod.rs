@@ -10,4 +10,5 @@ pub mod group_settings;
 pub mod health;
 pub mod learn;
 pub mod memory;
+mod owners;
 pub mod template;
