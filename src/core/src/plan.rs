@@ -464,6 +464,8 @@ pub struct GangVerdict {
     pub pods_count: u32,
     /// Most of these that found room at once.
     pub fit_count: u32,
+    /// Label of which all of its pods must share one value, if there is one.
+    pub topology_key: Option<Arc<str>>,
     /// Reason why nothing is bought for them; `None` if all that are needed have room or get it.
     pub reason: Option<Reason>,
     /// Names of some of the pods, sorted.
@@ -478,6 +480,8 @@ impl GangVerdict {
     pub fn describe(&self) -> String {
         let (name, min) = (self.gang.describe(&self.namespace), self.min_count);
         let (bound, pods) = (self.bound_count, self.pods_count);
+        let domain = self.topology_key.as_ref().map(|key| format!(" in one domain of {key}"));
+        let domain = domain.unwrap_or_default();
         match self.reason {
             Some(Reason::GangNotFound) => {
                 format!("{name} does not exist: create it, or take the reference off its pods")
@@ -489,10 +493,12 @@ impl GangVerdict {
             }
             Some(Reason::GangDoesNotFit) => {
                 let (fit, need) = (self.fit_count, min.saturating_sub(bound));
-                format!("{name} needs {min} pods at once: {bound} run, and {fit} of the {need} others fit")
+                format!(
+                    "{name} needs {min} pods at once{domain}: {bound} run, and {fit} of the {need} others fit"
+                )
             }
             _ => format!(
-                "{name} needs {min} pods at once: {bound} run, and {} of the others have room",
+                "{name} needs {min} pods at once{domain}: {bound} run, and {} of the others have room",
                 self.fit_count
             ),
         }

@@ -25,6 +25,7 @@ fn group(kind: GangKind, name: &str, min: u32) -> Delta {
         minimums: [("".into(), min)].into(),
         done_count: 0,
         disrupted_at_once: false,
+        topology_key: None,
     }))
 }
 
@@ -193,6 +194,7 @@ fn a_group_that_a_workload_does_not_have_is_a_missing_one() {
             minimums: [(group.into(), 2)].into(),
             done_count: 0,
             disrupted_at_once: false,
+            topology_key: None,
         };
         let gang = Arc::new(gang.clone());
         let pods = pod("w").cpu("3").with_class(|class| class.gang = Some(gang)).times(2);
@@ -223,6 +225,7 @@ fn the_older_of_two_gangs_gets_the_room_and_a_smaller_one_passes_a_larger() {
             minimums: [("".into(), min)].into(),
             done_count: 0,
             disrupted_at_once: false,
+            topology_key: None,
         }))
     };
     let world = empty()

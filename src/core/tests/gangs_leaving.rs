@@ -23,6 +23,7 @@ fn object(min: u32, whole: bool) -> Delta {
         minimums: [("".into(), min)].into(),
         done_count: 0,
         disrupted_at_once: whole,
+        topology_key: None,
     }))
 }
 

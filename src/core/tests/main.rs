@@ -23,6 +23,7 @@ mod floods;
 mod followers;
 mod formula;
 mod gangs;
+mod gangs_domains;
 mod gangs_leaving;
 mod group_options;
 mod in_doubt;

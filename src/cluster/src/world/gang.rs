@@ -106,6 +106,10 @@ pub struct Gang {
     /// True if its pods are disrupted all at once or not at all: `disruptionMode` of a PodGroup of `scheduling.k8s.io`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub disrupted_at_once: bool,
+    /// Label of which the nodes of all its pods must share one value: `schedulingConstraints.topology` of a PodGroup of
+    /// `scheduling.k8s.io`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topology_key: Option<Arc<str>>,
 }
 
 /// Gangs of the cluster, and the kinds of objects that define them.

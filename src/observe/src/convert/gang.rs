@@ -34,7 +34,11 @@ pub fn gang<const KIND: usize, const VERSION: usize>(
     let done_count = if kind == GangKind::Volcano { count(slim.status.succeeded) } else { 0 };
     let created_at = instant(meta.creation_timestamp.as_ref());
     let disrupted_at_once = kind == GangKind::PodGroup && spec.disruption_mode.as_ref().is_some_and(is_whole);
-    Ok(Gang { kind, key: key_of(meta, decoder)?, created_at, minimums, done_count, disrupted_at_once })
+    let topology = spec.scheduling_constraints.iter().flat_map(|constraints| &constraints.topology);
+    let key = topology.map(|constraint| &constraint.key).find(|key| !key.is_empty());
+    let topology_key = key.filter(|_| kind == GangKind::PodGroup).map(|key| decoder.text(key));
+    let key = key_of(meta, decoder)?;
+    Ok(Gang { kind, key, created_at, minimums, done_count, disrupted_at_once, topology_key })
 }
 
 /// True if a disruption mode means all pods at once: `{all: {}}` since v1alpha3, the word `PodGroup` in v1alpha2. What is
@@ -119,6 +123,23 @@ mod tests {
         for other in [json!({"single": {}}), json!({"all": null}), json!("Pod"), json!(null), json!(7)] {
             assert!(!of(other));
         }
+    }
+
+    #[test]
+    fn the_pods_of_a_pod_group_run_in_one_domain_of_the_label_that_it_names() {
+        let of = |constraints: Value| {
+            let spec =
+                json!({"schedulingPolicy": {"gang": {"minCount": 8}}, "schedulingConstraints": constraints});
+            read::<0>(spec, json!({})).topology_key.map(|key| key.to_string())
+        };
+        let rack = || Some("example.com/rack".to_owned());
+        assert_eq!(of(json!({"topology": [{"key": "example.com/rack"}]})), rack());
+        for none in [json!(null), json!({}), json!({"topology": null}), json!({"topology": []})] {
+            assert_eq!(of(none), None);
+        }
+        let spec =
+            json!({"minMember": 3, "schedulingConstraints": {"topology": [{"key": "example.com/rack"}]}});
+        assert_eq!(read::<3>(spec, json!({})).topology_key, None, "no field of Volcano's");
     }
 
     #[test]

@@ -75,8 +75,27 @@ pub struct GangSpec {
     pub scheduling_policy: Option<GangPolicy>,
     /// Of a PodGroup of Kubernetes: the unit of disruption, one of two spellings.
     pub disruption_mode: Option<serde_json::Value>,
+    /// Of a PodGroup of Kubernetes: where its pods may run together.
+    pub scheduling_constraints: Option<GangConstraints>,
     /// Of a PodGroup of others.
     pub min_member: Option<i64>,
+}
+
+/// Constraints on where the pods of a group may run together.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct GangConstraints {
+    /// Labels of which their nodes must share one value; the API server lets one pass.
+    #[serde(deserialize_with = "nullable")]
+    pub topology: Vec<TopologyConstraint>,
+}
+
+/// A label of which the nodes of a group's pods must share one value.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct TopologyConstraint {
+    /// The label's key.
+    pub key: String,
 }
 
 /// A group of pods in a Workload.

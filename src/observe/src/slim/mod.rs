@@ -34,8 +34,8 @@ pub use device::{
     SlimDeviceClass, SlimResourceClaim, SlimResourceSlice, SlimTaintRule, TAINT_RULE_VERSIONS, TemplateSpec,
 };
 pub use gang::{
-    GANG_WIRES, GangMinimum, GangPolicy, GangSpec, GangStatus, GangWire, SchedulingGroup, SlimGang,
-    WorkloadGroup, WorkloadRef,
+    GANG_WIRES, GangConstraints, GangMinimum, GangPolicy, GangSpec, GangStatus, GangWire, SchedulingGroup,
+    SlimGang, TopologyConstraint, WorkloadGroup, WorkloadRef,
 };
 pub use node::{SlimNamespace, SlimNode, Taint};
 pub use pod::{

@@ -30,10 +30,11 @@ fn manifest(gang: &Gang) -> Value {
     };
     let only = gang.minimums.get("").copied().unwrap_or(0);
     let spec = match gang.kind {
-        GangKind::PodGroup if gang.disrupted_at_once => {
-            json!({"schedulingPolicy": policy(only), "disruptionMode": {"all": {}}})
-        }
-        GangKind::PodGroup => json!({"schedulingPolicy": policy(only)}),
+        GangKind::PodGroup => pruned(json!({
+            "schedulingPolicy": policy(only),
+            "disruptionMode": gang.disrupted_at_once.then(|| json!({"all": {}})),
+            "schedulingConstraints": gang.topology_key.as_ref().map(|key| json!({"topology": [{"key": key}]})),
+        })),
         GangKind::Workload => {
             let groups = gang.minimums.iter();
             let groups: Vec<Value> =

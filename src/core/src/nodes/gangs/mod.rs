@@ -2,8 +2,10 @@
 //!
 //! All pods are placed at once, gangs among the others, as without gangs. Only where a gang comes out short, gangs are
 //! tried one by one, and those that cannot have all that they need do not count as demand of this plan: they hold no
-//! room, so that a smaller one may have it, and nothing is bought for a part of them.
+//! room, so that a smaller one may have it, and nothing is bought for a part of them. `domains` chooses where those go that
+//! must run in one domain.
 
+pub(in crate::nodes) mod domains;
 mod trial;
 mod units;
 
@@ -42,13 +44,23 @@ pub fn serve_all(ctx: &mut Context<'_>) {
             skip(ctx, unit);
         }
     }
-    let all = ctx.demand.clone();
     let base = ctx.purchases.clone();
+    domains::narrow(ctx, &mut units, &base);
+    let mut left = Vec::new();
+    for unit in units.iter().filter(|unit| unit.barrier().is_none()) {
+        let groups = skip(ctx, unit);
+        if !groups.is_empty() {
+            left.push((groups, unit.need()));
+        }
+    }
+    units.retain(|unit| unit.is_whole() || !unit.is_asked());
+    let all = ctx.demand.clone();
     scale_up::serve_all(ctx);
     if !short(ctx, &mut units).is_empty() {
         choose(ctx, &mut units, &all, &base);
         settle(ctx, &mut units, &all, &base);
     }
+    ctx.gangs_left.extend(left);
     ctx.gangs_apart = apart(ctx, &units);
     ctx.reasons.gangs = units.into_iter().map(|unit| unit.verdict).collect();
 }
@@ -85,7 +97,11 @@ fn settle(ctx: &mut Context<'_>, units: &mut [Unit], all: &Demand, base: &crate:
         ctx.gangs_left.clear();
         for unit in units.iter_mut().filter(|unit| unit.verdict.reason.is_some() && unit.barrier().is_none())
         {
-            let groups = skip(ctx, unit);
+            let mut groups = skip(ctx, unit);
+            // Another domain may have room with the nodes of Preview pools.
+            for group in &mut groups {
+                group.class = domains::original_of(&unit.narrowed, group.class);
+            }
             ctx.gangs_left.push((groups, unit.need()));
         }
         scale_up::serve_all(ctx);
@@ -162,11 +178,11 @@ fn apart(ctx: &Context<'_>, units: &[Unit]) -> BTreeSet<ClassIx> {
         ready.get(&id).copied().unwrap_or(0) < unit.need()
     };
     let waiting: Vec<&Unit> = units.iter().filter(waits).collect();
-    let groups = ctx.demand.groups.iter();
-    groups
-        .filter(|group| waiting.iter().any(|unit| is_of(ctx, group, unit)))
-        .map(|group| group.class)
-        .collect()
+    let class = |group: &PodGroup| {
+        let unit = waiting.iter().find(|unit| is_of(ctx, group, unit))?;
+        Some(domains::original_of(&unit.narrowed, group.class))
+    };
+    ctx.demand.groups.iter().filter_map(class).collect()
 }
 
 /// The verdict on the gang of a pod's class, if there is one.

@@ -1,12 +1,14 @@
 //! Tries one gang: on what is there and on its way, then with new nodes of all pools. What does not fit whole leaves no trace.
 
-use super::{Unit, is_of};
+use super::{Unit, domains, is_of};
 use crate::config::Mode;
-use crate::nodes::context::Context;
+use crate::nodes::context::{Context, Purchases};
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
 use crate::nodes::scale_up::placement;
 use crate::nodes::{explain, scale_up};
 use crate::plan::PoolReason;
+use crate::resources::Resources;
+use crate::scheduling::Mark;
 
 /// Places a gang and buys for it; true, with everything in its place, if all that it needs have room.
 pub(super) fn fits(ctx: &mut Context<'_>, unit: &mut Unit, groups: Vec<PodGroup>) -> bool {
@@ -22,9 +24,32 @@ pub(super) fn fits(ctx: &mut Context<'_>, unit: &mut Unit, groups: Vec<PodGroup>
     fits
 }
 
+/// Places these pods and buys for them, so that those after them find what is left; nothing, if fewer than `need` have room.
+pub(super) fn occupy(ctx: &mut Context<'_>, groups: Vec<PodGroup>, need: u32) {
+    whole(ctx, groups, need, Mode::Apply, |_, _| {});
+}
+
+/// Number of these pods that have room, and of nodes that are bought for them; it leaves no trace.
+pub(super) fn try_out(ctx: &mut Context<'_>, groups: Vec<PodGroup>, mode: Mode) -> (u32, u32) {
+    let before = Before::of(ctx);
+    let demand = std::mem::replace(&mut ctx.demand, Demand { groups, ..Demand::default() });
+    let bought = ctx.purchased_total();
+    placement::place(ctx);
+    scale_up::serve(ctx, mode);
+    let found = (placed(&ctx.demand.groups), ctx.purchased_total().saturating_sub(bought));
+    before.take_back(ctx);
+    ctx.demand = demand;
+    found
+}
+
+fn placed(groups: &[PodGroup]) -> u32 {
+    groups.iter().map(|group| group.pods_count.saturating_sub(group.unplaced())).sum()
+}
+
 /// Buys for a gang in Preview pools, if all that it needs have room then.
 pub(super) fn preview(ctx: &mut Context<'_>, groups: Vec<PodGroup>, need: u32) {
     let known = ctx.planned.len();
+    let groups = domains::for_preview(ctx, groups, need);
     if !whole(ctx, groups, need, Mode::Preview, |_, _| {}) {
         return;
     }
@@ -45,24 +70,42 @@ fn whole(
     mode: Mode,
     note: impl FnOnce(&mut Context<'_>, u32),
 ) -> bool {
-    let mark = ctx.snapshot.checkpoint();
-    let (purchases, planned) = (ctx.purchases.clone(), ctx.planned.len());
-    let capacity = ctx.unseen_capacity.clone();
+    let before = Before::of(ctx);
     let demand = std::mem::replace(&mut ctx.demand, Demand { groups, ..Demand::default() });
     placement::place(ctx);
     scale_up::serve(ctx, mode);
-    let groups = &ctx.demand.groups;
-    let fit: u32 = groups.iter().map(|group| group.pods_count.saturating_sub(group.unplaced())).sum();
+    let fit = placed(&ctx.demand.groups);
     let fits = need <= fit;
     if !fits {
         note(ctx, fit);
-        ctx.snapshot.rollback(mark);
-        ctx.purchases = purchases;
-        ctx.planned.truncate(planned);
-        ctx.unseen_capacity = capacity;
+        before.take_back(ctx);
     }
     ctx.demand = demand;
     fits
+}
+
+/// State of the plan before a trial.
+struct Before {
+    mark: Mark,
+    purchases: Purchases,
+    planned: usize,
+    capacity: Resources,
+}
+
+impl Before {
+    fn of(ctx: &Context<'_>) -> Self {
+        let (purchases, planned) = (ctx.purchases.clone(), ctx.planned.len());
+        let (mark, capacity) = (ctx.snapshot.checkpoint(), ctx.unseen_capacity.clone());
+        Self { mark, purchases, planned, capacity }
+    }
+
+    /// Takes back all that was placed and bought since.
+    fn take_back(self, ctx: &mut Context<'_>) {
+        ctx.snapshot.rollback(self.mark);
+        ctx.purchases = self.purchases;
+        ctx.planned.truncate(self.planned);
+        ctx.unseen_capacity = self.capacity;
+    }
 }
 
 /// Reason why pools take no more pods of the gang, asked while the others have their places.

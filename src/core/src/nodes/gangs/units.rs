@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::GangId;
+use super::domains::Narrowed;
 use crate::history::EXAMPLES_MAX;
 use crate::nodes::context::Context;
 use crate::plan::GangVerdict;
@@ -19,6 +20,10 @@ pub(super) struct Unit {
     pub(super) verdict: GangVerdict,
     /// Pods whose preemption is under way: they have a place.
     pub(super) nominated_count: u32,
+    /// Its pods must share one value of this label.
+    pub(super) topology_key: Option<Arc<str>>,
+    /// Its pods' classes with the domain that was chosen for it.
+    pub(super) narrowed: Vec<Narrowed>,
     /// True if its object exists.
     found: bool,
     priority: i32,
@@ -40,6 +45,11 @@ impl Unit {
         }
     }
 
+    /// True if its scheduler does not place its pods one by one: one pod at once is what any pod asks for.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.found || 1 < self.need()
+    }
+
     /// True if it takes part in this plan.
     pub(super) fn is_asked(&self) -> bool {
         self.verdict.reason.is_none()
@@ -59,7 +69,8 @@ fn gang_of(pod: &Pod) -> Option<GangId> {
     Some((pod.class.namespace.clone(), gang))
 }
 
-/// Gangs with pods in the demand that their scheduler will not place one by one, the most important and oldest first.
+/// Gangs with pods in the demand that their scheduler will not place one by one or must place in one domain, the most
+/// important and oldest first.
 pub(super) fn units(ctx: &Context<'_>) -> Vec<Unit> {
     let mut found: BTreeMap<GangId, Unit> = BTreeMap::new();
     for group in &ctx.demand.groups {
@@ -89,8 +100,8 @@ pub(super) fn units(ctx: &Context<'_>) -> Vec<Unit> {
             unit.verdict.pods_count = unit.verdict.pods_count.saturating_add(1);
         }
     }
-    // One pod at once is what any pod asks for.
-    let mut units: Vec<Unit> = found.into_values().filter(|unit| !unit.found || 1 < unit.need()).collect();
+    let is_asked = |unit: &Unit| unit.is_whole() || unit.topology_key.is_some();
+    let mut units: Vec<Unit> = found.into_values().filter(is_asked).collect();
     units.iter_mut().for_each(|unit| unit.verdict.examples.sort());
     units.sort_by_key(|unit| (Reverse(unit.priority), unit.created_at));
     units
@@ -100,6 +111,7 @@ fn unit(ctx: &Context<'_>, namespace: &Arc<str>, gang: &Arc<GangRef>) -> Unit {
     let key = (gang.kind, crate::labels::ObjectKey::new(namespace.clone(), &*gang.name));
     let object = ctx.world.gangs().objects.get(&key);
     let min = object.and_then(|object| object.minimums.get(&gang.group)).copied();
+    let topology_key = object.and_then(|object| object.topology_key.clone());
     Unit {
         verdict: GangVerdict {
             namespace: namespace.clone(),
@@ -108,11 +120,14 @@ fn unit(ctx: &Context<'_>, namespace: &Arc<str>, gang: &Arc<GangRef>) -> Unit {
             bound_count: object.map_or(0, |object: &Gang| object.done_count),
             pods_count: 0,
             fit_count: 0,
+            topology_key: topology_key.clone(),
             reason: None,
             examples: Vec::new(),
             pools: Vec::new(),
         },
         nominated_count: 0,
+        topology_key,
+        narrowed: Vec::new(),
         found: min.is_some(),
         priority: i32::MIN,
         created_at: object.map_or(UnixTime(0), |object| object.created_at),

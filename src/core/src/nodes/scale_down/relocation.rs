@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::nodes::gangs::domains::class_to_move;
 use crate::nodes::scale_down::standby::Standby;
 use crate::resources::Resources;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
@@ -37,7 +38,7 @@ impl Destinations {
         let mark = snapshot.checkpoint();
         self.log.clear();
         for pod in pods {
-            let class = snapshot.class_of(*pod);
+            let class = class_to_move(snapshot, *pod, from);
             snapshot.remove(*pod, from);
             let Some(place) = self.find(snapshot, class) else {
                 snapshot.rollback(mark);
@@ -110,7 +111,7 @@ impl Destinations {
         }
         order.sort_by_key(|(cpu_milli, memory_bytes, _, _)| (*cpu_milli, *memory_bytes));
         for (_, _, pod, from) in order {
-            let class = snapshot.class_of(pod);
+            let class = class_to_move(snapshot, pod, from);
             snapshot.remove(pod, from);
             let place = self.emptiest(snapshot, class, &standby).ok_or(pod)?;
             standby.lift(snapshot, place);
