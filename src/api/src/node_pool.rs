@@ -496,6 +496,24 @@ pub struct NodeTemplate {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub devices: Option<Vec<TemplateDevices>>,
+
+    /// Number of volumes of each CSI driver that a new node attaches, by the name of the driver, for example
+    /// `ebs.csi.aws.com: 25`. It stands for a group until a living node of it shows its own numbers, as in a pool at zero.
+    /// An empty map declares that there are no drivers. Default: learned from the living nodes of the group; without one
+    /// there are no limits. Range: 0 to 1000. At most 32 drivers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "driver_counts")]
+    #[x_kube(validation = Rule::new("self.all(d, size(d) <= 63 && d.matches('^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?([.][A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)*$'))")
+        .message("template.attachLimits has a key that is no name of a driver: use a name such as ebs.csi.aws.com"))]
+    pub attach_limits: Option<BTreeMap<String, i32>>,
+}
+
+fn driver_counts(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 32,
+        "additionalProperties": { "type": "integer", "format": "int32", "minimum": 0, "maximum": 1000 },
+    })
 }
 
 fn label_values(_: &mut SchemaGenerator) -> Schema {

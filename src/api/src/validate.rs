@@ -1,6 +1,7 @@
 //! Turns stored objects into checked settings with every default filled in, or returns which fields are invalid and how
 //! to mend them; an object may have been stored before a rule existed, so nothing of the schema is taken for granted.
 
+mod attach_limits;
 mod aws_managed;
 mod cluster_api;
 mod devices;

@@ -12,6 +12,7 @@ use crate::window::Window;
 pub use crate::world::expander::EmptyAnswer;
 use crate::world::node::ConditionStatus;
 use crate::world::template::NodeTemplate;
+use crate::world::volume::AttachLimits;
 
 /// Everything that steers a plan and is not the world or memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,10 @@ pub struct Pool {
     /// devices. `None` when they must be learned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devices: Option<Vec<Slice>>,
+    /// Number of volumes that a new node attaches, by CSI driver, where no living node of its group shows it. `None` when
+    /// it is not declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attach_limits: Option<AttachLimits>,
     /// Taints that a node loses once it is started.
     pub startup_taints: Vec<Taint>,
     /// Price of a node in millionths of a currency unit per hour; `None` when unknown.

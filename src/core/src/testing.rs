@@ -425,6 +425,7 @@ pub fn pool(name: &str) -> PoolBuilder {
             ..NodeTemplate::default()
         }),
         devices: None,
+        attach_limits: None,
         startup_taints: Vec::new(),
         price_per_hour_micro: None,
         priority: 0,

@@ -16,7 +16,7 @@ use headroom_core::testing::{
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::volume::{
-    AccessModes, AttachLimits, ClaimSpec, FreeVolume, StorageCapacity, StorageClass, VolumeClaim,
+    AccessModes, AttachLimits, ClaimSpec, CsiDriver, FreeVolume, StorageCapacity, StorageClass, VolumeClaim,
 };
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, World};
@@ -157,13 +157,18 @@ fn room(name: &str, zone: &str, largest_bytes: i64) -> StorageCapacity {
     }
 }
 
+/// The CSIDriver `disk`.
+fn driver(reports_capacity: bool, required: bool) -> Delta {
+    Delta::CsiDriverApplied("disk".into(), CsiDriver { reports_capacity, required })
+}
+
 /// The pod `db` with a claim of 10 bytes of class `wait`, whose driver reports its capacity, namely this.
 fn with_room(world: WorldBuilder, capacities: impl IntoIterator<Item = StorageCapacity>) -> WorldBuilder {
     let spec = ClaimSpec { request_bytes: 10, ..(*claim("data", "wait").spec).clone() };
     let world = world
         .storage_class(storage_class("wait", &[]))
         .claim(VolumeClaim { spec: spec.into(), ..claim("data", "wait") })
-        .delta(Delta::CsiDriverApplied("disk".into(), true))
+        .delta(driver(true, false))
         .pod(db());
     capacities.into_iter().fold(world, |world, one| world.delta(Delta::StorageCapacityApplied(Box::new(one))))
 }
@@ -172,7 +177,7 @@ fn with_room(world: WorldBuilder, capacities: impl IntoIterator<Item = StorageCa
 fn volume_is_made_only_where_its_driver_has_reported_capacity() {
     let capacities = || [room("1", "a", 9), room("2", "b", 5), room("3", "b", 10)];
     check(with_room(zonal(), capacities()), &[("g-b", 1)]);
-    let silent = with_room(zonal(), capacities()).delta(Delta::CsiDriverApplied("disk".into(), false));
+    let silent = with_room(zonal(), capacities()).delta(driver(false, false));
     check(silent, &[("g-a", 1)]);
     let gone = with_room(zonal(), capacities()).delta(Delta::CsiDriverDeleted("disk".into()));
     check(gone, &[("g-a", 1)]);
@@ -199,7 +204,7 @@ fn capacity_that_is_too_small_and_capacity_that_nobody_reported_are_distinguishe
 #[test]
 fn claim_without_a_size_and_a_free_volume_need_no_room() {
     let world = zonal().storage_class(storage_class("wait", &[])).claim(claim("data", "wait"));
-    check(world.delta(Delta::CsiDriverApplied("disk".into(), true)).pod(db()), &[("g-a", 1)]);
+    check(world.delta(driver(true, false)).pod(db()), &[("g-a", 1)]);
     let free = FreeVolume { storage_class: "wait".into(), capacity_bytes: 10, ..FreeVolume::default() };
     let mut free_volume = volume("pv", ZONE_LABEL, "b");
     free_volume.free = Some(free.into());
@@ -276,6 +281,39 @@ fn new_nodes_attach_as_many_volumes_as_the_node_of_their_group_that_attaches_lea
     check(with_databases(world, 5), &[("g-a", 3)]);
 }
 
+/// Pools that declare so many volumes of driver `disk` a node.
+fn declares(count: u32) -> Config {
+    let limits = AttachLimits::from_iter([("disk".into(), count)]);
+    config([pool("general").with(|pool| pool.attach_limits = Some(limits))])
+}
+
+fn bought_with(world: WorldBuilder, config: &Config) -> BTreeMap<String, u32> {
+    bought(&plan(&world.build(), &History::default(), config, NOW))
+}
+
+#[test]
+fn a_group_without_a_node_attaches_as_many_volumes_as_its_pool_declares() {
+    let of_group = |count| BTreeMap::from([("g-a".to_owned(), count)]);
+    assert_eq!(bought_with(with_databases(zonal(), 5), &declares(2)), of_group(3));
+    assert_eq!(bought_with(with_databases(zonal(), 5), &declares(5)), of_group(1));
+    // What a living node shows comes first.
+    let live = node("n1").of("general", "g-a").zone("a").cpu("1").taint("full", "");
+    let world = zonal().node(live).group("general", "g-a", "a", 1).delta(attaches("n1", 3));
+    assert_eq!(bought_with(with_databases(world, 5), &declares(2)), of_group(2));
+}
+
+#[test]
+fn the_first_node_of_a_group_attaches_as_declared_until_its_driver_has_said_how_many() {
+    let with_young = |own: Option<u32>| {
+        let young = node("n1").of("general", "g-a").zone("a").age(10);
+        let world = zonal().node(young).group("general", "g-a", "a", 1);
+        let world = own.into_iter().fold(world, |world, own| world.delta(attaches("n1", own)));
+        bought_with(with_databases(world, 3), &declares(2))
+    };
+    assert_eq!(with_young(None), BTreeMap::from([("g-a".to_owned(), 1)]));
+    assert_eq!(with_young(Some(3)), BTreeMap::new());
+}
+
 #[test]
 fn a_young_node_attaches_as_many_volumes_as_its_group_until_its_driver_has_said_how_many() {
     let with_young = |age: i64, own: Option<u32>| {
@@ -289,6 +327,98 @@ fn a_young_node_attaches_as_many_volumes_as_its_group_until_its_driver_has_said_
     // Later it has no limit.
     check(with_young(3_600, None), &[]);
     check(with_young(10, Some(3)), &[]);
+}
+
+/// Group `g-a` alone, of which this many nodes are there.
+fn one_group(count: u32) -> WorldBuilder {
+    world().group("general", "g-a", "a", count)
+}
+
+/// One pod with a volume of driver `disk`, which its CSIDriver requires on nodes.
+fn with_required(world: WorldBuilder) -> WorldBuilder {
+    with_databases(world.delta(driver(false, true)), 1)
+}
+
+/// A node of `g-a` without room.
+fn full(name: &str) -> Delta {
+    let node = node(name).of("general", "g-a").zone("a").cpu("1").taint("full", "");
+    Delta::NodeApplied(Box::new(node.age(3_600).build()))
+}
+
+fn has_driver(node: &str, driver: &str) -> Delta {
+    Delta::CsiNodeApplied(node.into(), AttachLimits::from_iter([(driver.into(), None)]))
+}
+
+fn one_more() -> BTreeMap<String, u32> {
+    BTreeMap::from([("g-a".to_owned(), 1)])
+}
+
+#[test]
+fn a_pool_at_zero_of_which_no_driver_is_known_is_bought_for() {
+    check(with_required(one_group(0)), &[("g-a", 1)]);
+    assert_eq!(bought_with(with_required(one_group(0)), &declares(2)), one_more());
+}
+
+#[test]
+fn a_driver_that_new_nodes_will_not_have_buys_nothing_where_it_is_required() {
+    let missing = |world: WorldBuilder, config: &Config| {
+        let plan = plan(&world.build(), &History::default(), config, NOW);
+        assert_eq!(bought(&plan), BTreeMap::new());
+        let verdict = plan.reasons.pods.iter().find(|verdict| &*verdict.owner == "db-0").expect("a verdict");
+        assert_eq!(verdict.pools[0].reason, Reason::DriverMissing);
+        let message = &verdict.pools[0].message;
+        assert!(message.starts_with("driver disk of the pod's volumes is not on the node"), "{message}");
+    };
+    let other = AttachLimits::from_iter([("other".into(), 8)]);
+    let other = config([pool("general").with(|pool| pool.attach_limits = Some(other))]);
+    let undeclared = config([pool("general")]);
+    missing(with_required(one_group(0)), &other);
+    // A living node that had time to register it shows that it does not come, whatever is declared.
+    missing(with_required(one_group(1).delta(full("n1"))), &undeclared);
+    missing(with_required(one_group(1).delta(full("n1"))), &declares(2));
+    let with_other = one_group(1).delta(full("n1")).delta(has_driver("n1", "other"));
+    missing(with_required(with_other), &undeclared);
+    // Drivers that are not required are waited for by nobody.
+    let optional = with_databases(one_group(0).delta(driver(false, false)), 1);
+    assert_eq!(bought_with(optional, &other), one_more());
+}
+
+#[test]
+fn a_node_without_a_required_driver_takes_no_pod_with_its_volumes() {
+    let roomy = |driver: Option<&str>| {
+        let roomy = node("n2").of("general", "g-a").zone("a").age(3_600);
+        let world = one_group(2).delta(full("n1")).delta(has_driver("n1", "disk")).node(roomy);
+        driver.into_iter().fold(world, |world, driver| world.delta(has_driver("n2", driver)))
+    };
+    check(with_required(roomy(None)), &[("g-a", 1)]);
+    check(with_required(roomy(Some("other"))), &[("g-a", 1)]);
+    check(with_required(roomy(Some("disk"))), &[]);
+    check(with_databases(roomy(None), 1), &[]);
+}
+
+#[test]
+fn a_node_that_may_still_register_a_required_driver_is_not_bought_twice() {
+    let young = |age: i64| node("n2").of("general", "g-a").zone("a").age(age);
+    let learned = |age: i64| {
+        let world = one_group(2).delta(full("n1")).delta(has_driver("n1", "disk")).node(young(age));
+        with_required(world)
+    };
+    check(learned(10), &[]);
+    check(learned(600), &[]);
+    check(learned(3_600), &[("g-a", 1)]);
+    let first = |age: i64| with_required(one_group(1).node(young(age)));
+    assert_eq!(bought_with(first(600), &declares(2)), BTreeMap::new());
+    check(first(600), &[]);
+}
+
+#[test]
+fn a_driver_without_a_count_is_there_and_attaches_any_number() {
+    let roomy = node("n1").of("general", "g-a").zone("a").age(3_600);
+    let world = one_group(1).node(roomy).delta(has_driver("n1", "disk"));
+    assert_eq!(
+        bought_with(with_databases(world.delta(driver(false, true)), 5), &declares(2)),
+        BTreeMap::new()
+    );
 }
 
 #[test]

@@ -6,6 +6,8 @@ use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
 use headroom_core::testing::{NOW, controller, node, pod};
 use headroom_core::world::provider::{Instance, InstanceState, ProviderState};
+use headroom_core::world::record::WorldRecord;
+use headroom_core::world::volume::{AttachLimits, CsiDriver};
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind, World};
 use proptest::prelude::*;
@@ -142,4 +144,35 @@ fn pods_may_come_before_their_node() {
     let bound = || Delta::PodApplied(Box::new(pod("p").cpu("1").on("n").build()));
     let late = || Delta::NodeApplied(Box::new(node("n").build()));
     assert_eq!(build([bound(), late()]).canonical(), build([late(), bound()]).canonical());
+}
+
+#[test]
+fn drivers_of_volumes_come_back_from_a_record_and_from_an_old_one() {
+    let driver = |reports_capacity, required| CsiDriver { reports_capacity, required };
+    let limits = AttachLimits::from_iter([(Arc::from("disk"), Some(25)), (Arc::from("nfs"), None)]);
+    let world = build([
+        Delta::CsiNodeApplied("n1".into(), limits),
+        Delta::CsiDriverApplied("disk".into(), driver(true, false)),
+        Delta::CsiDriverApplied("nfs".into(), driver(false, true)),
+    ]);
+    let written = serde_json::to_string(&WorldRecord::of(&world)).expect("a record");
+    let read: WorldRecord = serde_json::from_str(&written).expect("the same record");
+    assert_eq!(read.world().expect("a world").storage(), world.storage());
+    let old = r#"{"attachLimits": {"n1": [["disk", 25]]}, "tellingDrivers": ["disk"]}"#;
+    let old: WorldRecord = serde_json::from_str(old).expect("an old record");
+    let old = old.world().expect("a world");
+    assert_eq!(old.storage().attach_limits["n1"].of("disk"), Some(25));
+    assert!(old.storage().reporting_drivers.contains("disk") && old.storage().required_drivers.is_empty());
+}
+
+#[test]
+fn a_driver_is_required_until_its_object_no_longer_says_so() {
+    let required =
+        Delta::CsiDriverApplied("disk".into(), CsiDriver { reports_capacity: false, required: true });
+    let after =
+        |last: Vec<Delta>| build([required.clone()].into_iter().chain(last)).storage().required_drivers.len();
+    assert_eq!(after(vec![]), 1);
+    assert_eq!(after(vec![Delta::CsiDriverApplied("disk".into(), CsiDriver::default())]), 0);
+    assert_eq!(after(vec![Delta::CsiDriverDeleted("disk".into())]), 0);
+    assert_eq!(after(vec![Delta::ListStarted(Kind::CsiDriver), Delta::ListEnded(Kind::CsiDriver)]), 0);
 }

@@ -275,7 +275,7 @@ fn content_hash(delta: &Delta) -> Option<u64> {
         Delta::VolumeApplied(volume) => volume.hash(&mut hasher),
         Delta::StorageClassApplied(class) => class.hash(&mut hasher),
         Delta::CsiNodeApplied(_, limits) => limits.hash(&mut hasher),
-        Delta::CsiDriverApplied(_, reports_capacity) => reports_capacity.hash(&mut hasher),
+        Delta::CsiDriverApplied(_, driver) => driver.hash(&mut hasher),
         Delta::StorageCapacityApplied(capacity) => capacity.hash(&mut hasher),
         Delta::PriorityClassApplied(_, class) => class.hash(&mut hasher),
         Delta::BufferApplied(buffer) => buffer.hash(&mut hasher),

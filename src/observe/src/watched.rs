@@ -455,7 +455,7 @@ impl Watched for SlimCsiDriver {
     const WATCH: Watch = Watch::World(Kind::CsiDriver);
     fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
         let name = name_of(&self.metadata, decoder)?;
-        Ok(Change::World(Delta::CsiDriverApplied(name, self.spec.storage_capacity)))
+        Ok(Change::World(Delta::CsiDriverApplied(name, volume::csi_driver(&self))))
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::CsiDriverDeleted(name_of(meta, decoder)?)))

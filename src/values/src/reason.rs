@@ -71,6 +71,8 @@ reasons! {
     VolumeInUse,
     /// A new node cannot attach as many volumes of one driver.
     VolumeLimitReached,
+    /// A driver of the pod's volumes is missing on the node, and its CSIDriver has `preventPodSchedulingIfMissing`.
+    DriverMissing,
     /// The volume's driver publishes no capacity that is large enough for a new node.
     StorageCapacityInsufficient,
     /// Fewer devices of a class are free on a node than a claim asks for.
@@ -407,6 +409,7 @@ impl Reason {
                 | Self::VolumeNotReady
                 | Self::VolumeInUse
                 | Self::VolumeLimitReached
+                | Self::DriverMissing
                 | Self::StorageCapacityInsufficient
                 | Self::DevicesInsufficient
                 | Self::DevicesDoNotMatch

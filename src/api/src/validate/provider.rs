@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::attach_limits::read_attach_limits;
 use super::aws_managed::{self, ValidatedManaged};
 use super::cluster_api::{self, ValidatedClusterApi};
 use super::devices::{ValidatedDevices, read_devices};
@@ -95,6 +96,8 @@ pub struct ValidatedTemplate {
     pub reserved: Amounts,
     /// The devices of the node; none if they are learned.
     pub devices: Option<Vec<ValidatedDevices>>,
+    /// Number of volumes that the node attaches, by CSI driver; none if they are learned.
+    pub attach_limits: Option<BTreeMap<String, u32>>,
 }
 
 impl ValidatedTemplate {
@@ -273,7 +276,8 @@ pub(super) fn read_template(
     template: &NodeTemplate,
     provider: ProviderType,
 ) -> ValidatedTemplate {
-    let NodeTemplate { labels, taints, startup_taints, capacity, reserved, devices } = template;
+    let NodeTemplate { labels, taints, startup_taints, capacity, reserved, devices, attach_limits } =
+        template;
     let path = "spec.template";
     check.labels(labels, &format!("{path}.labels"));
     check_taints(check, taints, &format!("{path}.taints"));
@@ -308,6 +312,7 @@ pub(super) fn read_template(
         capacity,
         reserved,
         devices: read_devices(check, devices.as_ref()),
+        attach_limits: read_attach_limits(check, attach_limits.as_ref()),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod capacity;
 mod class_rules;
+pub mod coming_drivers;
 pub mod constraints;
 mod cost;
 mod counter;
@@ -22,6 +23,7 @@ pub mod topology;
 pub mod topology_spread;
 pub mod volumes;
 
+pub use coming_drivers::ComingDrivers;
 pub use fit::Full;
 pub use refusal::Refusal;
 pub use shares::Shares;

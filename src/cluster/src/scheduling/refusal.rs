@@ -103,6 +103,11 @@ pub enum Refusal {
         /// Most volumes.
         limit: u32,
     },
+    /// A driver of the pod's volumes is not on the node, and its CSIDriver keeps such pods off it.
+    DriverMissing {
+        /// The driver.
+        driver: Arc<str>,
+    },
     /// A claim's driver reports no capacity for its volume on the node.
     StorageCapacity {
         /// The claim.
@@ -176,6 +181,7 @@ impl Refusal {
             Self::VolumeNotReady { .. } => Reason::VolumeNotReady,
             Self::VolumeInUse { .. } => Reason::VolumeInUse,
             Self::AttachLimit { .. } => Reason::VolumeLimitReached,
+            Self::DriverMissing { .. } => Reason::DriverMissing,
             Self::StorageCapacity { .. } => Reason::StorageCapacityInsufficient,
             Self::Devices { reason, .. } => *reason,
             Self::OpenDomain { .. } | Self::Unsupported { .. } => Reason::UnsupportedConstraint,
@@ -250,6 +256,13 @@ impl fmt::Display for Refusal {
             }
             Self::AttachLimit { driver, used, wanted, limit } => {
                 write!(f, "volumes of {driver}: {used} of at most {limit} are attached, {wanted} more wanted")
+            }
+            Self::DriverMissing { driver } => {
+                write!(
+                    f,
+                    "driver {driver} of the pod's volumes is not on the node, and its CSIDriver has \
+                     preventPodSchedulingIfMissing"
+                )
             }
             Self::StorageCapacity { claim, class, wanted_bytes, largest_bytes: Some(largest) } => {
                 write!(

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::scheduling::coming_drivers::ComingDrivers;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::devices::Slice;
 use crate::scheduling::devices::book::Book;
@@ -17,7 +18,7 @@ use crate::world::interner::InternedId;
 use crate::world::node::{HOSTNAME_LABEL, Node};
 use crate::world::pod::PodClass;
 use crate::world::provider::OpenLabels;
-use crate::world::volume::{AttachLimits, Volume};
+use crate::world::volume::Volume;
 use crate::world::{NodeId, PodId, World};
 use headroom_values::labels::{Labels, ObjectKey};
 use headroom_values::resources::Resources;
@@ -66,8 +67,8 @@ pub struct TemplateNode {
     pub daemon_sets: Vec<ObjectKey>,
     /// The sum of their requests.
     pub daemon_requested: Resources,
-    /// Number of volumes that it can attach, as a node of the group has it; `None` when no such node is known.
-    pub attach_limits: Option<Arc<AttachLimits>>,
+    /// CSI drivers that will be there.
+    pub drivers: ComingDrivers,
     /// Slices that its drivers will publish, for a node named [`super::devices::COMING`]; `None` when it has no devices.
     pub devices: Option<Arc<[Slice]>>,
 }
@@ -85,9 +86,9 @@ pub struct NodeView<'w> {
     /// True if it has neither taints nor a cordon.
     open: bool,
     /// True if drivers of volumes may still have to put their labels on it.
-    awaits_drivers: bool,
-    /// Number of volumes that it will attach, while its drivers may not have reported it.
-    coming_limits: Option<Arc<AttachLimits>>,
+    pub(super) awaits_drivers: bool,
+    /// Drivers that it will have, while they may not all have registered.
+    pub(super) coming: Option<ComingDrivers>,
 }
 
 #[derive(Clone, Debug)]
@@ -125,7 +126,7 @@ enum Undo {
 #[derive(Debug)]
 pub struct Snapshot<'w> {
     world: &'w World,
-    nodes: Vec<NodeView<'w>>,
+    pub(super) nodes: Vec<NodeView<'w>>,
     /// By node: what is left of the amounts that decide most. In a table of its own, since searches look at all nodes.
     rooms: Vec<Amounts>,
     real_count: usize,
@@ -149,6 +150,8 @@ pub struct Snapshot<'w> {
     pub(super) volumes: Vec<Option<Arc<ClassVolumes>>>,
     /// Claims and the devices that they hold; `None` until first used.
     pub(super) devices: Option<Box<Book<'w>>>,
+    /// CSI drivers that a node attaches a limited number of volumes of, or that one to come does.
+    pub(super) limited_drivers: FxHashSet<Arc<str>>,
     /// Volumes that may be claimed, once asked.
     pub(super) free_volumes: Option<Arc<[&'w Volume]>>,
     /// Work done so far: pod-node checks, and the terms, counters and pods that they look at. What limits count instead
@@ -179,7 +182,7 @@ impl<'w> Snapshot<'w> {
                 presence: Presence::Present,
                 open: !digest.tainted && !digest.unschedulable,
                 awaits_drivers: false,
-                coming_limits: None,
+                coming: None,
             });
         }
         Self {
@@ -200,6 +203,7 @@ impl<'w> Snapshot<'w> {
             node_volumes: Vec::new(),
             volumes: Vec::new(),
             devices: None,
+            limited_drivers: world.storage().limited_drivers(),
             free_volumes: None,
             work_units: 0,
             shares: Shares::default(),
@@ -401,7 +405,7 @@ impl<'w> Snapshot<'w> {
             presence: Presence::Present,
             open: template.node.taints.is_empty() && !template.node.unschedulable,
             awaits_drivers: true,
-            coming_limits: None,
+            coming: None,
         });
         self.rooms.push(Amounts::default());
         self.measure(ix);
@@ -423,15 +427,6 @@ impl<'w> Snapshot<'w> {
         // What was counted before may have looked at the taints.
         self.topology = Topology::default();
         self.volumes.clear();
-    }
-
-    /// Looks at a new node as having the labels that drivers of volumes will put on it.
-    ///
-    /// For building the snapshot only: it is not taken back by a rollback.
-    pub fn expect_drivers(&mut self, node: NodeIx, limits: Option<Arc<AttachLimits>>) {
-        let node = &mut self.nodes[node.0 as usize];
-        node.awaits_drivers = true;
-        node.coming_limits = limits;
     }
 
     /// The point to which a later [`Snapshot::rollback`] returns.
@@ -643,15 +638,11 @@ impl<'w> NodeView<'w> {
         &self.requested
     }
 
-    /// Returns how many volumes of each driver it can attach; `None` when that is not known or not limited.
-    #[must_use]
-    pub fn attach_limits<'a>(&'a self, world: &'a World) -> Option<&'a AttachLimits> {
+    /// CSI drivers that it will have, where they may not all be there yet.
+    pub(super) fn coming_drivers(&self) -> Option<&ComingDrivers> {
         match &self.source {
-            Source::Real(..) => {
-                let known = || world.storage().attach_limits.get(&**self.name);
-                self.coming_limits.as_ref().or_else(known).map(|limits| &**limits)
-            }
-            Source::Template(template) => template.attach_limits.as_deref(),
+            Source::Real(..) => self.coming.as_ref(),
+            Source::Template(template) => Some(&template.drivers),
         }
     }
 

@@ -122,9 +122,9 @@ impl Snapshot<'_> {
         if self.class(class).claims.is_empty() {
             return false;
         }
-        let limited = !self.world().storage().attach_limits.is_empty();
         let volumes = self.volumes_of(class);
-        !volumes.alone.is_empty() || limited && !volumes.attached.is_empty()
+        let is_limited = |driver: &Arc<str>| self.limited_drivers.contains(driver);
+        !volumes.alone.is_empty() || volumes.drivers.iter().any(is_limited)
     }
 
     /// True if the volumes of `class` let it run on `node`, whatever runs where.
@@ -139,6 +139,7 @@ impl Snapshot<'_> {
             return Err(refusal.clone());
         }
         self.work_units += volumes.cost;
+        self.check_drivers(&volumes, node)?;
         let node = Reach(self.node(node));
         volumes.bound.iter().try_for_each(|claim| claim.reached_from(&node))?;
         volumes.waiting.iter().try_for_each(|claim| claim.can_be_had_on(&node))
@@ -161,8 +162,27 @@ impl Snapshot<'_> {
         self.check_attachments(&volumes, node)
     }
 
+    /// True if the drivers of these volumes are on `node`, as far as their CSIDrivers ask for it.
+    ///
+    /// Source: kube-scheduler 1.37, nodevolumelimits/csi.go, Filter.
+    fn check_drivers(&self, volumes: &ClassVolumes, node: NodeIx) -> Result<(), Refusal> {
+        let required = &self.world().storage().required_drivers;
+        if required.is_empty() {
+            return Ok(());
+        }
+        let is_missing = |driver: &&Arc<str>| {
+            required.contains(*driver) && self.node(node).lacks_driver(driver, self.world())
+        };
+        match volumes.drivers.iter().find(is_missing) {
+            Some(driver) => Err(Refusal::DriverMissing { driver: driver.clone() }),
+            None => Ok(()),
+        }
+    }
+
     fn check_attachments(&mut self, volumes: &ClassVolumes, node: NodeIx) -> Result<(), Refusal> {
-        if self.node(node).attach_limits(self.world()).is_none() {
+        let limits = self.node(node).attach_limits(self.world());
+        let limit = |driver: &Arc<str>| limits.and_then(|limits| limits.of(driver));
+        if !volumes.drivers.iter().any(|driver| limit(driver).is_some()) {
             return Ok(());
         }
         self.look_at_volumes(node);

@@ -9,7 +9,7 @@ use super::listing::Listing;
 use super::node::Node;
 use super::pod::Pod;
 use super::provider::ProviderState;
-use super::volume::AttachLimits;
+use super::volume::{AttachLimits, CsiDriver};
 use super::{Delta, Kind, NodeEntry, NodeId, PodEntry, PodId, Sweep, World};
 use headroom_values::known::Known;
 use headroom_values::labels::ObjectKey;
@@ -71,12 +71,8 @@ impl World {
             Delta::CsiNodeDeleted(node) => {
                 self.storage.attach_limits.remove(&node);
             }
-            Delta::CsiDriverApplied(name, true) => {
-                self.storage.reporting_drivers.insert(name);
-            }
-            Delta::CsiDriverApplied(name, false) | Delta::CsiDriverDeleted(name) => {
-                self.storage.reporting_drivers.remove(&name);
-            }
+            Delta::CsiDriverApplied(name, driver) => self.apply_csi_driver(&name, driver),
+            Delta::CsiDriverDeleted(name) => self.apply_csi_driver(&name, CsiDriver::default()),
             Delta::StorageCapacityApplied(capacity) => {
                 self.storage.capacities.insert(capacity.key.clone(), *capacity);
             }
@@ -339,6 +335,21 @@ impl World {
         self.storage.attach_limits.insert(node, shared.unwrap_or_else(|| Arc::new(limits)));
     }
 
+    /// Drivers of which nothing is asked are not kept.
+    fn apply_csi_driver(&mut self, name: &Arc<str>, driver: CsiDriver) {
+        let CsiDriver { reports_capacity, required } = driver;
+        let storage = &mut self.storage;
+        for (drivers, belongs) in
+            [(&mut storage.reporting_drivers, reports_capacity), (&mut storage.required_drivers, required)]
+        {
+            if belongs {
+                drivers.insert(name.clone());
+            } else {
+                drivers.remove(name);
+            }
+        }
+    }
+
     fn delete_node(&mut self, name: &str) {
         let Some(&id) = self.node_ids.get(name) else { return };
         self.annotated.remove(name);
@@ -452,7 +463,10 @@ impl World {
             Kind::Volume => self.storage.volumes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::StorageClass => self.storage.classes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::CsiNode => self.storage.attach_limits.retain(|name, _| !gone(&cluster_key(name))),
-            Kind::CsiDriver => self.storage.reporting_drivers.retain(|name| !gone(&cluster_key(name))),
+            Kind::CsiDriver => {
+                self.storage.reporting_drivers.retain(|name| !gone(&cluster_key(name)));
+                self.storage.required_drivers.retain(|name| !gone(&cluster_key(name)));
+            }
             Kind::StorageCapacity => self.storage.capacities.retain(|key, _| !gone(key)),
             Kind::PriorityClass => self.priority_classes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::Buffer => self.standby.buffers.retain(|key, _| !gone(key)),

@@ -46,7 +46,9 @@ use node::{GROUP_LABEL, Node, POOL_LABEL};
 use pod::{Owner, Pod, PodClass};
 use provider::{GroupState, ProviderState};
 use request::{ProvisioningRequest, Requests};
-use volume::{AttachLimits, PriorityClass, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim};
+use volume::{
+    AttachLimits, CsiDriver, PriorityClass, Storage, StorageCapacity, StorageClass, Volume, VolumeClaim,
+};
 use workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 
 /// The name of an intent: `<epoch>-<sequence>`, unique within its pool, and the cloud's client token.
@@ -99,12 +101,12 @@ pub enum Delta {
     StorageClassApplied(Box<StorageClass>),
     /// A StorageClass is gone.
     StorageClassDeleted(Arc<str>),
-    /// Attach limits that CSI drivers report for a node are new or have changed.
+    /// CSI drivers of a node, with their attach limits, are new or have changed.
     CsiNodeApplied(Arc<str>, AttachLimits),
     /// No CSI driver reports on a node any more.
     CsiNodeDeleted(Arc<str>),
-    /// A CSIDriver is new or has changed: true if it makes volumes only where it has reported capacity.
-    CsiDriverApplied(Arc<str>, bool),
+    /// A CSIDriver is new or has changed.
+    CsiDriverApplied(Arc<str>, CsiDriver),
     /// A CSIDriver is gone.
     CsiDriverDeleted(Arc<str>),
     /// A CSIStorageCapacity is new or has changed.

@@ -16,7 +16,9 @@ use super::provider::ProviderState;
 use super::request::ProvisioningRequest;
 use super::surge::SurgeWorkload;
 use super::view::{Freshness, View};
-use super::volume::{AttachLimits, PriorityClass, StorageCapacity, StorageClass, Volume, VolumeClaim};
+use super::volume::{
+    AttachLimits, CsiDriver, PriorityClass, StorageCapacity, StorageClass, Volume, VolumeClaim,
+};
 use super::workload::{Controller, ControllerKind, DaemonSet, DisruptionBudget, PrioritySource};
 use super::{Delta, Kind, World};
 use crate::world::IntentId;
@@ -61,12 +63,16 @@ pub struct WorldRecord {
     pub volumes: Vec<Volume>,
     /// StorageClasses.
     pub storage_classes: Vec<StorageClass>,
-    /// Number of volumes that a node can attach, by node and CSI driver.
+    /// CSI drivers by node, each with the number of volumes that it attaches there. Files written before `requiredDrivers`
+    /// was there leave out drivers without a limit.
     pub attach_limits: BTreeMap<Arc<str>, AttachLimits>,
     /// CSI drivers that make volumes only where they have reported capacity.
     #[serde(rename = "tellingDrivers", skip_serializing_if = "BTreeSet::is_empty")]
     pub reporting_drivers: BTreeSet<Arc<str>>,
-    /// The capacity that they have reported.
+    /// CSI drivers without which a node takes no pod with their volumes.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub required_drivers: BTreeSet<Arc<str>>,
+    /// The capacity that drivers have reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storage_capacities: Vec<StorageCapacity>,
     /// PriorityClasses.
@@ -323,6 +329,7 @@ impl WorldRecord {
                 .map(|(node, limits)| (node.clone(), (**limits).clone()))
                 .collect(),
             reporting_drivers: storage.reporting_drivers.clone(),
+            required_drivers: storage.required_drivers.clone(),
             storage_capacities: storage.capacities.values().cloned().collect(),
             priority_classes: world.priority_classes.clone(),
             standby,
@@ -443,7 +450,11 @@ impl WorldRecord {
             (self.attach_limits.iter())
                 .map(|(node, limits)| Delta::CsiNodeApplied(node.clone(), limits.clone())),
         );
-        deltas.extend(self.reporting_drivers.iter().map(|name| Delta::CsiDriverApplied(name.clone(), true)));
+        deltas.extend(self.reporting_drivers.union(&self.required_drivers).map(|name| {
+            let reports_capacity = self.reporting_drivers.contains(name);
+            let required = self.required_drivers.contains(name);
+            Delta::CsiDriverApplied(name.clone(), CsiDriver { reports_capacity, required })
+        }));
         let capacities = self.storage_capacities.iter();
         deltas.extend(capacities.map(|one| Delta::StorageCapacityApplied(Box::new(one.clone()))));
         deltas.extend(

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
 use crate::scheduling::constraints::{LabelSelector, RequiredNodeAffinity};
@@ -127,52 +128,79 @@ pub struct StorageClass {
     pub is_default: bool,
 }
 
-/// Number of volumes that a node can attach, by CSI driver; drivers without a limit are left out.
+/// CSI drivers of a node, each with the number of volumes that it attaches there; `None` is no limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct AttachLimits(Vec<(Arc<str>, u32)>);
+pub struct AttachLimits(Vec<(Arc<str>, Option<u32>)>);
 
 impl AttachLimits {
-    /// The limit of a driver; `None` when there is none.
+    /// The limit of a driver; `None` when there is none, or no such driver.
     #[must_use]
     pub fn of(&self, driver: &str) -> Option<u32> {
-        self.0.iter().find(|(name, _)| **name == *driver).map(|(_, limit)| *limit)
+        self.0.iter().find(|(name, _)| **name == *driver).and_then(|(_, limit)| *limit)
     }
 
-    /// The limits, in the order in which the drivers were given.
-    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, u32)> {
+    /// True if the driver is there, with a limit or without.
+    #[must_use]
+    pub fn names(&self, driver: &str) -> bool {
+        self.0.iter().any(|(name, _)| **name == *driver)
+    }
+
+    /// The drivers with their limits, in the order in which they were given.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, Option<u32>)> {
         self.0.iter().map(|(driver, limit)| (driver, *limit))
     }
 
-    /// The lower limit of each driver of either.
+    /// The drivers that have a limit.
+    pub fn limited(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.0.iter().filter(|(_, limit)| limit.is_some()).map(|(driver, _)| driver)
+    }
+
+    /// The drivers of both, each with the lower limit.
     #[must_use]
     pub fn least(&self, other: &Self) -> Self {
-        let own = self.iter().map(|(driver, limit)| {
-            (driver.clone(), other.of(driver).map_or(limit, |others| limit.min(others)))
-        });
+        let own = self
+            .iter()
+            .map(|(driver, limit)| (driver.clone(), limit.into_iter().chain(other.of(driver)).min()));
         own.chain(other.missing_in(self)).collect()
     }
 
-    /// These limits, and for drivers without one that of `other`.
+    /// These drivers, and those of `other` that are missing here.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         self.0.iter().cloned().chain(other.missing_in(self)).collect()
     }
 
-    fn missing_in(&self, other: &Self) -> impl Iterator<Item = (Arc<str>, u32)> {
-        self.0.iter().filter(|(driver, _)| other.of(driver).is_none()).cloned()
+    fn missing_in(&self, other: &Self) -> impl Iterator<Item = (Arc<str>, Option<u32>)> {
+        self.0.iter().filter(|(driver, _)| !other.names(driver)).cloned()
     }
 
-    /// True if no driver has a limit.
+    /// True if there is no driver.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl FromIterator<(Arc<str>, u32)> for AttachLimits {
-    fn from_iter<I: IntoIterator<Item = (Arc<str>, u32)>>(limits: I) -> Self {
+impl FromIterator<(Arc<str>, Option<u32>)> for AttachLimits {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, Option<u32>)>>(limits: I) -> Self {
         Self(limits.into_iter().collect())
     }
+}
+
+impl FromIterator<(Arc<str>, u32)> for AttachLimits {
+    fn from_iter<I: IntoIterator<Item = (Arc<str>, u32)>>(limits: I) -> Self {
+        limits.into_iter().map(|(driver, limit)| (driver, Some(limit))).collect()
+    }
+}
+
+/// A CSIDriver.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct CsiDriver {
+    /// True if it makes volumes only where it has reported capacity (`storageCapacity`).
+    pub reports_capacity: bool,
+    /// True if pods with its volumes are kept off nodes that it is not on (`preventPodSchedulingIfMissing`; Kubernetes 1.37
+    /// and later).
+    pub required: bool,
 }
 
 /// A CSIStorageCapacity: the room that a driver has for volumes of one class, for some nodes.
@@ -209,16 +237,34 @@ pub struct Storage {
     pub volumes: BTreeMap<Arc<str>, Volume>,
     /// Classes by name.
     pub classes: BTreeMap<Arc<str>, StorageClass>,
-    /// Attach limits by node; nodes without any are left out.
+    /// CSI drivers by node, with their attach limits; nodes without any are left out.
     pub attach_limits: BTreeMap<Arc<str>, Arc<AttachLimits>>,
     /// CSI drivers that make volumes only where they have reported capacity (`spec.storageCapacity` of the CSIDriver). The
     /// others make them anywhere.
     pub reporting_drivers: BTreeSet<Arc<str>>,
+    /// CSI drivers without which a node takes no pod with their volumes (`spec.preventPodSchedulingIfMissing` of the
+    /// CSIDriver).
+    pub required_drivers: BTreeSet<Arc<str>>,
     /// The capacity that they have reported.
     pub capacities: BTreeMap<ObjectKey, StorageCapacity>,
 }
 
 impl Storage {
+    /// CSI drivers of which some node attaches a limited number of volumes.
+    #[must_use]
+    pub fn limited_drivers(&self) -> FxHashSet<Arc<str>> {
+        let mut drivers = FxHashSet::default();
+        let mut before: Option<&Arc<AttachLimits>> = None;
+        for limits in self.attach_limits.values() {
+            // Nodes of one shape share one set of limits.
+            if before.is_none_or(|before| !Arc::ptr_eq(before, limits)) {
+                drivers.extend(limits.limited().cloned());
+            }
+            before = Some(limits);
+        }
+        drivers
+    }
+
     /// The class that stands in for an absent one: the first by name of those marked so.
     ///
     /// The API server takes the newest where several are marked; that is a mistake of the cluster's owner, and the

@@ -382,6 +382,7 @@ fn pool(id: &str, scale_up: ScaleUp) -> Pool {
         limit_memory_bytes: None,
         template: None,
         devices: None,
+        attach_limits: None,
         startup_taints: Vec::new(),
         price_per_hour_micro: None,
         priority: 0,

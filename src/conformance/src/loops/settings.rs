@@ -185,6 +185,7 @@ fn pool(group: &Group, options: &Options, own: &GroupOptions, priority: Option<i
         limit_memory_bytes: None,
         template: None,
         devices: None,
+        attach_limits: None,
         startup_taints: options.startup_taints.iter().map(startup).collect(),
         price_per_hour_micro: price,
         priority: priority.unwrap_or(i32::MIN),

@@ -14,6 +14,7 @@ use crate::nodes::scale_up::expander::consultation::Consultation;
 use crate::nodes::scale_up::increase;
 use crate::nodes::state::cluster_state::{ClusterState, Stage};
 use crate::nodes::state::daemons::Daemons;
+use crate::nodes::state::drivers;
 use crate::nodes::state::template;
 use crate::nodes::wake::Wake;
 use crate::plan::{CandidateTaints, Plan, Reasons, Step};
@@ -21,22 +22,15 @@ use crate::resources::Resources;
 use crate::scheduling::devices::Slice;
 use crate::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
-use crate::world::digest::NodeDigest;
 use crate::world::node::{GROUP_LABEL, Readiness};
 use crate::world::pod::PodClass;
 use crate::world::quota_use::QuotaUse;
 use crate::world::view::View;
-use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, PodId, World};
 
-/// Time that drivers of volumes may take to put their labels on a new node: pulling their images takes most of it.
-const DRIVERS_START: Seconds = Seconds::minutes(3);
 /// Pods whose grace is over within this time have ended before a new node could be there. It is the grace that pods have by default:
 /// the new pods of a rolling update take the room of those that they replace.
 const ENDS_SOON: Seconds = Seconds(30);
-
-/// Number of volumes that nodes of a group attach, by pool and group.
-type LimitsByGroup<'c> = BTreeMap<(&'c Arc<str>, &'c Arc<str>), Option<Arc<AttachLimits>>>;
 
 /// The part of the work that is being done: what is set aside when it panics (design rule 7).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -258,11 +252,17 @@ impl<'w> Context<'w> {
         let state = self.cluster.pools.get(pool)?;
         let memory = self.next.pools.get(pool);
         let node = template::template_node(state, group, &self.cluster, memory, self.world);
-        let limits = template::attach_limits(state, group, self.world);
+        let drivers = drivers::of_group(state, group, &self.cluster, self.world, self.now);
         let devices = devices::template::devices(state, group, &self.cluster, memory, self.world);
         let alike = template::started_nodes(state, group, &self.cluster, self.world, self.now);
         let made = node.map(|node| {
-            template::with_daemon_sets(node, (limits, devices), &alike, &mut self.daemons, &mut self.snapshot)
+            template::with_daemon_sets(
+                node,
+                (drivers, devices),
+                &alike,
+                &mut self.daemons,
+                &mut self.snapshot,
+            )
         });
         self.templates.insert(key, made.clone());
         made
@@ -439,43 +439,20 @@ impl<'w> Context<'w> {
         }
     }
 
-    /// Nodes that registered a moment ago will get the labels of volume drivers: without this a pod whose volume asks for
-    /// such a label would be bought for twice. Until their drivers have said how many volumes they attach, they attach as many as
-    /// others of their group.
+    /// Nodes that registered a moment ago will get volume drivers and their labels: without this a pod whose volume asks for
+    /// such a label, or for the driver, would be bought for twice. Until their drivers have said how many volumes they attach,
+    /// they attach as many as others of their group, or as many as their pool declares.
     fn expect_drivers(&mut self) {
         if self.world.storage().volumes.is_empty() && self.world.storage().classes.is_empty() {
             return;
         }
-        let is_young = |digest: &NodeDigest| self.now < digest.created_at.plus(DRIVERS_START);
-        let young = self.world.digests().filter(|(_, _, digest)| is_young(digest)).map(|(id, _, _)| id);
-        let mut of_groups = LimitsByGroup::new();
-        let mut expected = Vec::new();
-        for id in young {
+        for limits in self.config.pools.iter().filter_map(|pool| pool.attach_limits.as_ref()) {
+            self.snapshot.expect_limits(limits);
+        }
+        for (id, drivers) in drivers::awaited(&self.cluster, self.world, self.now) {
             if let Some(ix) = self.snapshot.index_of(id) {
-                expected.push((ix, self.coming_limits(id, &mut of_groups)));
+                self.snapshot.expect_drivers(ix, drivers);
             }
-        }
-        for (ix, limits) in expected {
-            self.snapshot.expect_drivers(ix, limits);
-        }
-    }
-
-    /// Number of volumes that a young node will attach, where its group knows more than the node has reported. `of_groups` are
-    /// the limits of groups that were looked at before.
-    fn coming_limits<'c>(
-        &'c self,
-        id: NodeId,
-        of_groups: &mut LimitsByGroup<'c>,
-    ) -> Option<Arc<AttachLimits>> {
-        let member = self.cluster.member(id)?;
-        let state = self.cluster.pools.get(member.pool)?;
-        let of_group = of_groups.entry((member.pool, member.group));
-        let of_group = of_group.or_insert_with(|| template::attach_limits(state, member.group, self.world));
-        let own = self.world.storage().attach_limits.get(&self.world.node(id).name);
-        match (own, &of_group) {
-            (Some(own), Some(of_group)) if own != of_group => Some(Arc::new(own.or(of_group))),
-            (Some(_), _) => None,
-            (None, of_group) => (*of_group).clone(),
         }
     }
 

@@ -209,7 +209,9 @@ pub(super) fn sane_csi_node() -> String {
 }
 
 pub(super) fn sane_csi_driver() -> String {
-    json!({"metadata": {"name": "ebs"}, "spec": {"storageCapacity": true}}).to_string()
+    json!({"metadata": {"name": "ebs"}, "spec": {"storageCapacity": true,
+        "preventPodSchedulingIfMissing": true}})
+    .to_string()
 }
 
 pub(super) fn sane_storage_capacity() -> String {

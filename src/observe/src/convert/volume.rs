@@ -5,15 +5,15 @@ use std::sync::Arc;
 use headroom_core::scheduling::constraints::RequiredNodeAffinity;
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::volume::{
-    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PriorityClass, StorageCapacity, StorageClass, Volume,
-    VolumeClaim,
+    AccessModes, AttachLimits, ClaimSpec, CsiDriver, FreeVolume, PriorityClass, StorageCapacity,
+    StorageClass, Volume, VolumeClaim,
 };
 
 use super::{class, key_of, name_of};
 use crate::decoder::{Decoder, Error};
 use crate::slim::{
     self, Amounts, BIND_COMPLETED_ANNOTATION, DEFAULT_CLASS_ANNOTATION, QuantityText,
-    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
+    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
     SlimStorageClass, SlimVolume,
 };
 
@@ -121,13 +121,21 @@ pub fn storage_class(slim: &SlimStorageClass, decoder: &mut Decoder) -> Result<S
     })
 }
 
-/// The limits that the drivers of a node report.
+/// The drivers of a node, with the limits that they report.
 pub fn attach_limits(slim: &SlimCsiNode, decoder: &mut Decoder) -> AttachLimits {
-    let drivers = slim.spec.drivers.iter().filter_map(|driver| {
-        let count = driver.allocatable.as_ref()?.count?;
-        Some((decoder.text(&driver.name), u32::try_from(count).unwrap_or(0)))
+    let drivers = slim.spec.drivers.iter().map(|driver| {
+        let count = driver.allocatable.as_ref().and_then(|allocatable| allocatable.count);
+        (decoder.text(&driver.name), count.map(|count| u32::try_from(count).unwrap_or(0)))
     });
     drivers.collect()
+}
+
+/// A CSIDriver.
+pub fn csi_driver(slim: &SlimCsiDriver) -> CsiDriver {
+    CsiDriver {
+        reports_capacity: slim.spec.storage_capacity,
+        required: slim.spec.prevent_pod_scheduling_if_missing,
+    }
 }
 
 /// The free capacity that a driver reports.
@@ -208,6 +216,25 @@ mod tests {
             .expect("a CSINode");
         let limits = attach_limits(&slim, &mut Decoder::default());
         assert_eq!((limits.of("ebs"), limits.of("nfs")), (Some(25), None));
+        assert!(limits.names("nfs") && !limits.names("efs"), "a driver without a limit is there");
+    }
+
+    #[test]
+    fn a_driver_is_required_on_nodes_only_where_it_says_so() {
+        let read = |spec: serde_json::Value| {
+            let object = json!({"metadata": {"name": "ebs"}, "spec": spec});
+            csi_driver(&serde_json::from_value(object).expect("a CSIDriver"))
+        };
+        assert_eq!(
+            read(json!({"preventPodSchedulingIfMissing": true})),
+            CsiDriver { reports_capacity: false, required: true }
+        );
+        // Servers before 1.37 do not have the field.
+        assert_eq!(
+            read(json!({"storageCapacity": true})),
+            CsiDriver { reports_capacity: true, required: false }
+        );
+        assert_eq!(read(json!({"preventPodSchedulingIfMissing": null})), CsiDriver::default());
     }
 
     #[test]

@@ -219,6 +219,9 @@ pub struct CsiDriverSpec {
     /// True if it makes volumes only where it has reported free capacity.
     #[serde(deserialize_with = "nullable")]
     pub storage_capacity: bool,
+    /// True if pods with its volumes are kept off nodes that it is not on. Absent before Kubernetes 1.37.
+    #[serde(deserialize_with = "nullable")]
+    pub prevent_pod_scheduling_if_missing: bool,
 }
 
 /// A CSIStorageCapacity.

@@ -15,6 +15,7 @@ use headroom_core::scheduling::constraints::{Taint, TaintEffect};
 use headroom_core::time::Seconds;
 use headroom_core::world::node::{ConditionStatus, POOL_LABEL};
 use headroom_core::world::template::NodeTemplate;
+use headroom_core::world::volume::AttachLimits;
 
 use super::config_devices;
 use headroom_api::common::BudgetReason;
@@ -154,6 +155,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
             allocatable: resources(&template.allocatable().unwrap_or_default()),
         }),
         devices: template.devices.as_deref().map(config_devices::slices),
+        attach_limits: template.attach_limits.as_ref().map(attach_limits),
         startup_taints: taints(&template.startup_taints),
         price_per_hour_micro: price_per_hour_micros.and_then(|micros| i64::try_from(micros).ok()),
         priority: *priority,
@@ -214,6 +216,10 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
             })
             .collect(),
     }
+}
+
+fn attach_limits(declared: &BTreeMap<String, u32>) -> AttachLimits {
+    declared.iter().map(|(driver, count)| (Arc::from(driver.as_str()), *count)).collect()
 }
 
 /// Fingerprint of what the provider makes nodes of, where these are settings of the pool alone.

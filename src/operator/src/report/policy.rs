@@ -163,6 +163,7 @@ fn distance(reason: Reason) -> u8 {
         | Reason::PodAntiAffinityConflict
         | Reason::TopologySpreadViolation
         | Reason::VolumeNodeAffinityMismatch
+        | Reason::DriverMissing
         | Reason::StorageCapacityInsufficient
         | Reason::DevicesInsufficient
         | Reason::DeviceConstraint

@@ -23,8 +23,8 @@ use headroom_core::world::gang::{GangKind, GangRef};
 use headroom_core::world::node::ConditionStatus;
 use headroom_core::world::pod::{PodClass, SafeToEvict};
 use headroom_core::world::volume::{
-    AccessModes, AttachLimits, ClaimSpec, FreeVolume, PodClaim, StorageCapacity, StorageClass, Volume,
-    VolumeClaim,
+    AccessModes, AttachLimits, ClaimSpec, CsiDriver, FreeVolume, PodClaim, StorageCapacity, StorageClass,
+    Volume, VolumeClaim,
 };
 use headroom_core::world::workload::{ControllerKind, PrioritySource};
 use serde_json::json;
@@ -385,13 +385,14 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
         topologies: vec![vec![(ZONE_LABEL.into(), texts(&["a", "b"]))]],
         is_default: true,
     };
-    let limits: AttachLimits = [(Arc::from("ebs"), 25)].into_iter().collect();
+    let limits: AttachLimits = [(Arc::from("ebs"), Some(25)), (Arc::from("nfs"), None)].into_iter().collect();
     let mut snapshot = snapshot_of(&world().node(node("n1")).build(), &config([]));
     snapshot.world.claims = vec![bound.clone(), waiting.clone(), lost.clone()];
     snapshot.world.volumes = vec![disk.clone(), spare.clone()];
     snapshot.world.storage_classes = vec![fast.clone()];
     snapshot.world.attach_limits = [(Arc::from("n1"), limits.clone())].into();
     snapshot.world.reporting_drivers = [Arc::from("ebs")].into();
+    snapshot.world.required_drivers = [Arc::from("ebs"), Arc::from("nfs")].into();
     let capacity = |name: &str, nodes: Option<LabelSelector>| StorageCapacity {
         key: CoreKey::new("drivers", name),
         storage_class: "fast".into(),
@@ -425,8 +426,9 @@ fn volumes_claims_classes_and_limits_are_read_back_as_they_were() {
         storage::attach_limits(slim, decoder)
     });
     assert_eq!(found, [limits]);
-    let drivers = read(&initial_state, Kind::CSIDriver, |slim: &SlimCsiDriver, _| slim.spec.storage_capacity);
-    assert_eq!(drivers, [true]);
+    let drivers = read(&initial_state, Kind::CSIDriver, |slim: &SlimCsiDriver, _| storage::csi_driver(slim));
+    let driver = |reports_capacity| CsiDriver { reports_capacity, required: true };
+    assert_eq!(drivers, [driver(true), driver(false)]);
     let read_back = read(&initial_state, Kind::CSIStorageCapacity, |slim: &SlimStorageCapacity, decoder| {
         storage::storage_capacity(slim, decoder).expect("a capacity")
     });

@@ -31,16 +31,21 @@ pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     initial_state.objects.extend(world.volumes.iter().map(|one| (Kind::PersistentVolume, volume(one))));
     initial_state.objects.extend(world.claims.iter().map(|one| (Kind::PersistentVolumeClaim, claim(one))));
     for (node, limits) in &world.attach_limits {
-        let drivers =
-            limits.iter().map(|(driver, limit)| json!({"name": driver, "allocatable": {"count": limit}}));
+        let drivers = limits.iter().map(|(driver, limit)| match limit {
+            Some(limit) => json!({"name": driver, "allocatable": {"count": limit}}),
+            None => json!({"name": driver}),
+        });
         let drivers: Vec<Value> = drivers.collect();
         let manifest =
             json!({"metadata": {"name": node, "uid": format!("csi-{node}")}, "spec": {"drivers": drivers}});
         initial_state.objects.push((Kind::CSINode, manifest));
     }
-    for driver in &world.reporting_drivers {
-        let manifest = json!({"metadata": {"name": driver, "uid": format!("driver-{driver}")},
-            "spec": {"storageCapacity": true}});
+    for driver in world.reporting_drivers.union(&world.required_drivers) {
+        let mut manifest = json!({"metadata": {"name": driver, "uid": format!("driver-{driver}")},
+            "spec": {"storageCapacity": world.reporting_drivers.contains(driver)}});
+        if world.required_drivers.contains(driver) {
+            manifest["spec"]["preventPodSchedulingIfMissing"] = true.into();
+        }
         initial_state.objects.push((Kind::CSIDriver, manifest));
     }
     let capacities = world.storage_capacities.iter();

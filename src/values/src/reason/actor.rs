@@ -62,6 +62,7 @@ impl Reason {
             | Self::VolumeNotReady
             | Self::VolumeInUse
             | Self::VolumeLimitReached
+            | Self::DriverMissing
             | Self::StorageCapacityInsufficient
             | Self::DevicesInsufficient
             | Self::DevicesDoNotMatch

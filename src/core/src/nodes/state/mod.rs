@@ -5,6 +5,7 @@ pub mod blocked_since;
 pub mod bounds;
 pub mod cluster_state;
 pub mod daemons;
+pub mod drivers;
 pub mod foreign;
 pub mod group_settings;
 pub mod health;

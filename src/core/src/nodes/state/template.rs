@@ -10,12 +10,11 @@ use crate::nodes::state::daemons::Daemons;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
 use crate::scheduling::devices::Slice;
-use crate::scheduling::{Snapshot, TemplateNode};
+use crate::scheduling::{ComingDrivers, Snapshot, TemplateNode};
 use crate::time::{Seconds, UnixTime};
 use crate::world::node::{GROUP_LABEL, HOSTNAME_LABEL, Node, POOL_LABEL, ZONE_LABEL};
 use crate::world::provider::{GroupState, OpenLabels, TemplateTrust};
 use crate::world::template::NodeTemplate;
-use crate::world::volume::AttachLimits;
 use crate::world::{NodeId, World};
 
 /// Prefixes of taints that mark a node's condition: the node lifecycle controller and clouds put them on and take
@@ -188,20 +187,6 @@ fn learned_template(memory: Option<&PoolHistory>, group: &str) -> Option<NodeTem
     Some(NodeTemplate { capacity: amounts.clone(), allocatable: amounts, ..NodeTemplate::default() })
 }
 
-/// Number of volumes that a new node of the group can attach: by driver, the least that one of its nodes reports.
-#[must_use]
-pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) -> Option<Arc<AttachLimits>> {
-    let known = &world.storage().attach_limits;
-    let group = state.groups.get(group_id).filter(|_| !known.is_empty())?;
-    let mut reported = group.nodes.iter().filter_map(|node| known.get(&world.node(*node).name));
-    let first = reported.next()?.clone();
-    // Nodes of one shape share one set of limits.
-    let less = |least: Arc<AttachLimits>, other: &Arc<AttachLimits>| {
-        if Arc::ptr_eq(&least, other) || least == *other { least } else { Arc::new(least.least(other)) }
-    };
-    Some(reported.fold(first, less))
-}
-
 /// The node with the pods of DaemonSets that run there and fit it, as large as they run, placed by their priority and then
 /// in order of their keys.
 ///
@@ -210,13 +195,13 @@ pub fn attach_limits(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) 
 #[must_use]
 pub fn with_daemon_sets(
     (node, open_labels): (Node, OpenLabels),
-    (attach_limits, devices): (Option<Arc<AttachLimits>>, Option<Arc<[Slice]>>),
+    (drivers, devices): (ComingDrivers, Option<Arc<[Slice]>>),
     alike: &[NodeId],
     daemons: &mut Daemons,
     snapshot: &mut Snapshot<'_>,
 ) -> Arc<TemplateNode> {
     let mark = snapshot.checkpoint();
-    let mut template = TemplateNode { node, open_labels, attach_limits, devices, ..TemplateNode::default() };
+    let mut template = TemplateNode { node, open_labels, drivers, devices, ..TemplateNode::default() };
     let trial = snapshot.add_node(&Arc::new(template.clone()), Arc::from("template"));
     for (set, class) in daemons.on_new_node(alike, snapshot.world()) {
         let class = snapshot.class_ix(&class);
