@@ -198,11 +198,12 @@ impl LearnedDevices {
     #[must_use]
     pub fn bytes(&self) -> usize {
         let Self { models, counter_sets, slices } = self;
-        object([
-            written("models", list(models.iter().map(model_bytes))),
-            field("counterSets", texts(counter_sets)),
-            written("slices", list(slices.iter().map(slice_bytes))),
-        ])
+        QUOTES
+            + object([
+                written("models", list(models.iter().map(model_bytes))),
+                field("counterSets", texts(counter_sets)),
+                written("slices", list(slices.iter().map(slice_bytes))),
+            ])
     }
 }
 
@@ -426,6 +427,9 @@ fn written(name: &str, value: usize) -> usize {
 fn switch(name: &str, is_on: bool) -> usize {
     if is_on { field(name, FLAG) } else { 0 }
 }
+
+/// Bytes of the quotes around a text.
+const QUOTES: usize = 2;
 
 /// Bytes of an empty list or map.
 const EMPTY: usize = 2;
