@@ -8,8 +8,8 @@ use headroom_values::quantity::Quantity;
 use serde::{Deserialize, Serialize};
 
 use crate::scheduling::devices::{
-    Amount, Attribute, COMING, Capacity, CounterConsumption, CounterSet, Device, PoolRef, RequestPolicy,
-    Slice, SliceSpec, Taint, ValidRange,
+    Amount, Attribute, COMING, Capacity, CounterConsumption, CounterSet, Device, PoolRef, Slice, SliceSpec,
+    Taint,
 };
 
 /// Most bytes that the devices of one group take in status.
@@ -194,17 +194,22 @@ impl LearnedDevices {
         })
     }
 
-    /// Bytes that it takes in status at most, where it is JSON in a text of JSON.
+    /// The text that stands for it in status.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        json(self)
+    }
+
+    /// Bytes that its text takes in status, which is JSON itself.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let Self { models, counter_sets, slices } = self;
-        QUOTES
-            + object([
-                written("models", list(models.iter().map(model_bytes))),
-                field("counterSets", texts(counter_sets)),
-                written("slices", list(slices.iter().map(slice_bytes))),
-            ])
+        json(&self.to_json()).len()
     }
+}
+
+/// JSON of names, numbers and texts, which have a form in it always.
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// A text that stands for the value of a number; `alone` is how often 0 has been met.
@@ -303,136 +308,6 @@ fn place<T: PartialEq>(list: &mut Vec<T>, value: T) -> u32 {
     });
     u32::try_from(at).unwrap_or(u32::MAX)
 }
-
-fn model_bytes(model: &Model) -> usize {
-    let Model {
-        attributes,
-        unknown,
-        capacity,
-        counters,
-        taints,
-        binds_to_node,
-        binding_conditions,
-        binding_failure_conditions,
-        allow_multiple_allocations,
-    } = model;
-    let taint = |(key, value, effect): &(Arc<str>, Arc<str>, Arc<str>)| {
-        list([key, value, effect].map(|part| text(part)))
-    };
-    object([
-        field("attributes", map(attributes, attribute_bytes)),
-        field("unknown", texts(unknown)),
-        field("capacity", map(capacity, capacity_bytes)),
-        field("counters", list(counters.iter().map(|counters| map(counters, quantity_bytes)))),
-        field("taints", list(taints.iter().map(taint))),
-        switch("bindsToNode", *binds_to_node),
-        field("bindingConditions", texts(binding_conditions)),
-        field("bindingFailureConditions", texts(binding_failure_conditions)),
-        switch("allowMultipleAllocations", *allow_multiple_allocations),
-    ])
-}
-
-/// Bytes of a switch.
-const FLAG: usize = "false".len();
-
-fn attribute_bytes(value: &Attribute) -> usize {
-    let value = match value {
-        Attribute::Int(number) => number.to_string().len(),
-        Attribute::Bool(_) => FLAG,
-        Attribute::String(value) | Attribute::Version(value) | Attribute::Unknown(value) => text(value),
-    };
-    object([written("version", value)])
-}
-
-fn quantity_bytes(quantity: &Quantity) -> usize {
-    text(&quantity.to_decimal())
-}
-
-fn capacity_bytes(capacity: &Capacity) -> usize {
-    let Capacity { value, request_policy } = capacity;
-    let maybe = |quantity: &Option<Quantity>| quantity.as_ref().map_or(NULL, quantity_bytes);
-    let range = |range: &ValidRange| {
-        let ValidRange { min, max, step } = range;
-        object([field("min", maybe(min)), field("max", maybe(max)), field("step", maybe(step))])
-    };
-    let policy = |policy: &RequestPolicy| {
-        let RequestPolicy { default, valid_values, valid_range } = policy;
-        object([
-            field("default", maybe(default)),
-            written("validValues", list(valid_values.iter().map(quantity_bytes))),
-            field("validRange", valid_range.as_ref().map_or(NULL, range)),
-        ])
-    };
-    let policy = request_policy.as_ref().map_or(0, |wanted| field("requestPolicy", policy(wanted)));
-    object([field("value", quantity_bytes(value)), policy])
-}
-
-/// Bytes of a value that is not there.
-const NULL: usize = "null".len();
-
-fn slice_bytes(slice: &LearnedSlice) -> usize {
-    let LearnedSlice { driver, pool, devices, shared_counters } = slice;
-    let digits = |number: &u32| number.to_string().len();
-    let device = |LearnedDevice(name, model, numbers): &LearnedDevice| {
-        list([text(name), digits(model), list(numbers.iter().map(digits))])
-    };
-    let amount = |amount: &Amount| object([field("value", quantity_bytes(&amount.value))]);
-    let set = |set: &CounterSet| {
-        object([field("name", text(&set.name)), written("counters", map(&set.counters, amount))])
-    };
-    object([
-        field("driver", text(driver)),
-        field("pool", text(pool)),
-        field("devices", list(devices.iter().map(device))),
-        field("sharedCounters", list(shared_counters.iter().map(set))),
-    ])
-}
-
-/// Bytes of a text with its quotes, each of which needs a backslash in the text around it.
-fn text(text: &str) -> usize {
-    let escaped = |byte: u8| match byte {
-        b'"' | b'\\' => 4,
-        byte if byte.is_ascii_control() => 7,
-        _ => 1,
-    };
-    4 + text.bytes().map(escaped).sum::<usize>()
-}
-
-fn texts(texts: &[Arc<str>]) -> usize {
-    list(texts.iter().map(|one| text(one)))
-}
-
-fn list(items: impl IntoIterator<Item = usize>) -> usize {
-    EMPTY + items.into_iter().map(|bytes| bytes + 1).sum::<usize>()
-}
-
-fn map<V>(map: &BTreeMap<Arc<str>, V>, bytes: impl Fn(&V) -> usize) -> usize {
-    list(map.iter().map(|(key, value)| text(key) + 1 + bytes(value)))
-}
-
-fn object(fields: impl IntoIterator<Item = usize>) -> usize {
-    EMPTY + fields.into_iter().sum::<usize>()
-}
-
-/// Bytes of a field that is left out where its list or map is empty.
-fn field(name: &str, value: usize) -> usize {
-    if value == EMPTY { 0 } else { written(name, value) }
-}
-
-/// Bytes of a field with the comma after it.
-fn written(name: &str, value: usize) -> usize {
-    text(name) + value + 2
-}
-
-fn switch(name: &str, is_on: bool) -> usize {
-    if is_on { field(name, FLAG) } else { 0 }
-}
-
-/// Bytes of the quotes around a text.
-const QUOTES: usize = 2;
-
-/// Bytes of an empty list or map.
-const EMPTY: usize = 2;
 
 #[cfg(test)]
 mod tests;

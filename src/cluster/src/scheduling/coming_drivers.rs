@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
+
 use crate::scheduling::snapshot::{NodeIx, NodeView, Snapshot};
 use crate::world::World;
 use crate::world::volume::AttachLimits;
@@ -29,7 +31,13 @@ impl Snapshot<'_> {
     ///
     /// For building the snapshot only: it is not taken back by a rollback.
     pub fn expect_limits(&mut self, limits: &AttachLimits) {
-        self.limited_drivers.extend(limits.limited().cloned());
+        self.limited_drivers().extend(limits.limited().cloned());
+    }
+
+    /// CSI drivers that a node attaches a limited number of volumes of, or that one to come does.
+    pub(super) fn limited_drivers(&mut self) -> &mut FxHashSet<Arc<str>> {
+        let storage = self.world().storage();
+        self.limited_drivers.get_or_insert_with(|| storage.limited_drivers())
     }
 }
 

@@ -150,8 +150,8 @@ pub struct Snapshot<'w> {
     pub(super) volumes: Vec<Option<Arc<ClassVolumes>>>,
     /// Claims and the devices that they hold; `None` until first used.
     pub(super) devices: Option<Box<Book<'w>>>,
-    /// CSI drivers that a node attaches a limited number of volumes of, or that one to come does.
-    pub(super) limited_drivers: FxHashSet<Arc<str>>,
+    /// CSI drivers that a node attaches a limited number of volumes of, or that one to come does; `None` until first used.
+    pub(super) limited_drivers: Option<FxHashSet<Arc<str>>>,
     /// Volumes that may be claimed, once asked.
     pub(super) free_volumes: Option<Arc<[&'w Volume]>>,
     /// Work done so far: pod-node checks, and the terms, counters and pods that they look at. What limits count instead
@@ -203,7 +203,7 @@ impl<'w> Snapshot<'w> {
             node_volumes: Vec::new(),
             volumes: Vec::new(),
             devices: None,
-            limited_drivers: world.storage().limited_drivers(),
+            limited_drivers: None,
             free_volumes: None,
             work_units: 0,
             shares: Shares::default(),

@@ -123,8 +123,8 @@ impl Snapshot<'_> {
             return false;
         }
         let volumes = self.volumes_of(class);
-        let is_limited = |driver: &Arc<str>| self.limited_drivers.contains(driver);
-        !volumes.alone.is_empty() || volumes.drivers.iter().any(is_limited)
+        let limited = self.limited_drivers();
+        !volumes.alone.is_empty() || volumes.drivers.iter().any(|driver| limited.contains(driver))
     }
 
     /// True if the volumes of `class` let it run on `node`, whatever runs where.

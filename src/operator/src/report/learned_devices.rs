@@ -17,12 +17,9 @@ pub(super) fn rows(learned: &BTreeMap<Arc<str>, Arc<LearnedDevices>>) -> Vec<Lea
             None => rows.push((&**devices, vec![group.to_string()])),
         }
     }
-    let row = |(devices, groups): (&LearnedDevices, Vec<String>)| {
-        // Names, numbers and texts have a form in JSON, always.
-        let devices = serde_json::to_string(devices).unwrap_or_default();
-        LearnedDevicesStatus { groups, devices }
-    };
-    rows.into_iter().map(row).collect()
+    rows.into_iter()
+        .map(|(devices, groups)| LearnedDevicesStatus { groups, devices: devices.to_json() })
+        .collect()
 }
 
 /// The devices of each group; the first row that names a group counts.

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use crate::nodes::context::Context;
 use crate::nodes::scale_up;
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
-use crate::nodes::state::cluster_state::Stage;
 use crate::plan::GangVerdict;
 use crate::reason::Reason;
 use crate::scheduling::{ClassIx, PodRef, Shares};
@@ -161,10 +160,7 @@ fn is_of(ctx: &Context<'_>, group: &PodGroup, unit: &Unit) -> bool {
 fn apart(ctx: &Context<'_>, units: &[Unit]) -> BTreeSet<ClassIx> {
     let mut ready: std::collections::BTreeMap<GangId, u32> = std::collections::BTreeMap::new();
     for (ix, view) in ctx.snapshot.nodes().filter(|(ix, _)| !ctx.snapshot.untouched(*ix)) {
-        let is_ready = view
-            .real()
-            .and_then(|(id, _)| ctx.cluster.member(id))
-            .is_some_and(|member| member.stage == Stage::Ready);
+        let is_ready = view.real().is_some_and(|(id, _)| ctx.cluster.is_ready(id));
         for pod in ctx.snapshot.pods(ix).filter(|_| is_ready) {
             let PodRef::Real(id) = pod else { continue };
             let pod = &ctx.world.pod(id).pod;

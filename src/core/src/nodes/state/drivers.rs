@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::config::Pool;
-use crate::nodes::state::cluster_state::{ClusterState, PoolState, Stage};
+use crate::nodes::state::cluster_state::{ClusterState, PoolState};
+use crate::nodes::state::template;
 use crate::scheduling::ComingDrivers;
 use crate::time::{Seconds, UnixTime};
 use crate::world::volume::AttachLimits;
@@ -36,7 +37,10 @@ pub fn of_group(
     if declared.is_none() && world.storage().required_drivers.is_empty() {
         return ComingDrivers { limits: reported, missing: Vec::new() };
     }
-    let settled = has_settled(state, group_id, cluster, world, now);
+    // A ready node has had time to register all drivers that it will have.
+    let age = time_to_register(state.pool);
+    let settled =
+        template::ready_at_age(state.groups.get(group_id), cluster, world, (age, now)).next().is_some();
     let is_missing = |driver: &&Arc<str>| {
         let declares = declared.map(|declared| declared.names(driver));
         let comes = if settled { Some(false) } else { declares };
@@ -64,22 +68,6 @@ fn reported(state: &PoolState<'_>, group_id: &Arc<str>, world: &World) -> Option
     Some(reported.fold(first, less))
 }
 
-/// True if a ready node of the group has had time to register all drivers that it will have.
-fn has_settled(
-    state: &PoolState<'_>,
-    group_id: &Arc<str>,
-    cluster: &ClusterState<'_>,
-    world: &World,
-    now: UnixTime,
-) -> bool {
-    let time = time_to_register(state.pool);
-    let is_settled = |id: &NodeId| {
-        cluster.member(*id).is_some_and(|member| member.stage == Stage::Ready)
-            && world.digest(*id).created_at.plus(time) <= now
-    };
-    state.groups.get(group_id).is_some_and(|group| group.nodes.iter().any(is_settled))
-}
-
 /// Time from the creation of a node until its drivers have registered: a driver that pods require may come last.
 fn time_to_register(pool: &Pool) -> Seconds {
     pool.scale_up.startup_timeout.max(DRIVERS_START)
@@ -105,10 +93,12 @@ fn awaits_required(id: NodeId, cluster: &ClusterState<'_>, world: &World, now: U
     let Some(state) = cluster.member(id).and_then(|member| cluster.pools.get(member.pool)) else {
         return false;
     };
+    if world.digest(id).created_at.plus(time_to_register(state.pool)) <= now {
+        return false;
+    }
     let storage = world.storage();
     let own = storage.attach_limits.get(&world.node(id).name);
-    now < world.digest(id).created_at.plus(time_to_register(state.pool))
-        && storage.required_drivers.iter().any(|driver| !own.is_some_and(|own| own.names(driver)))
+    storage.required_drivers.iter().any(|driver| !own.is_some_and(|own| own.names(driver)))
 }
 
 /// Drivers that a node will have: its own, and those of its group that it has not reported. `of_groups` are the drivers of

@@ -22,10 +22,7 @@ pub fn learn(ctx: &mut Context<'_>) {
             continue;
         }
         for (id, group) in &state.groups {
-            let ready = group
-                .nodes
-                .iter()
-                .find(|node| ctx.cluster.member(**node).is_some_and(|member| member.stage == Stage::Ready));
+            let ready = group.nodes.iter().find(|node| ctx.cluster.is_ready(**node));
             if let Some(node) = ready.and_then(|node| ctx.world.node(*node).node.as_ref()) {
                 let amounts = &node.allocatable;
                 let template = LearnedTemplate {

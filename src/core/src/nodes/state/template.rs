@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::Pool;
 use crate::history::PoolHistory;
 use crate::labels::Labels;
-use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState, Stage};
+use crate::nodes::state::cluster_state::{ClusterState, GroupCounts, PoolState};
 use crate::nodes::state::daemons::Daemons;
 use crate::resources::Resources;
 use crate::scheduling::constraints::Taint;
@@ -169,8 +169,8 @@ fn live_template(
     cluster: &ClusterState<'_>,
     world: &World,
 ) -> Option<NodeTemplate> {
-    let ready = |id: &&NodeId| cluster.member(**id).is_some_and(|member| member.stage == Stage::Ready);
-    let node = world.node(*group.nodes.iter().find(ready)?).node.as_ref()?;
+    let ready = group.nodes.iter().find(|id| cluster.is_ready(**id));
+    let node = world.node(*ready?).node.as_ref()?;
     let mut labels: Labels = node.labels.clone();
     labels.remove(HOSTNAME_LABEL);
     Some(NodeTemplate {
@@ -225,10 +225,16 @@ pub fn started_nodes(
     world: &World,
     now: UnixTime,
 ) -> Vec<NodeId> {
-    let Some(group) = state.groups.get(group_id) else { return Vec::new() };
-    let started = |id: &NodeId| {
-        cluster.member(*id).is_some_and(|member| member.stage == Stage::Ready)
-            && world.digest(*id).created_at.plus(DAEMONS_START) <= now
-    };
-    group.nodes.iter().copied().filter(started).take(ALIKE_MAX).collect()
+    ready_at_age(state.groups.get(group_id), cluster, world, (DAEMONS_START, now)).take(ALIKE_MAX).collect()
+}
+
+/// Nodes of the group that are ready and, at `now`, at least so old, in order of names.
+pub(super) fn ready_at_age(
+    group: Option<&GroupCounts<'_>>,
+    cluster: &ClusterState<'_>,
+    world: &World,
+    (age, now): (Seconds, UnixTime),
+) -> impl Iterator<Item = NodeId> {
+    let nodes = group.into_iter().flat_map(|group| group.nodes.iter().copied());
+    nodes.filter(move |id| cluster.is_ready(*id) && world.digest(*id).created_at.plus(age) <= now)
 }
