@@ -52,4 +52,11 @@ impl GangOf {
         };
         Some(usize::try_from(pods).unwrap_or(0))
     }
+
+    /// The label of which the nodes of all its pods must have one value.
+    pub(super) fn topology_key<'s>(&self, store: &'s Store) -> Option<&'s str> {
+        let object = store.find(self.kind, &self.key).filter(|_| self.kind == Kind::PodGroup)?;
+        let keys = at(object, &["spec", "schedulingConstraints", "topology"])?.as_array()?;
+        text(keys.first()?, &["key"])
+    }
 }

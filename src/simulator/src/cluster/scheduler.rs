@@ -23,6 +23,9 @@ const ME: Author<'static> = Author::actor("scheduler");
 /// Score of a node, the highest first: soft taints, then the free share.
 type Score = (Reverse<usize>, i64);
 
+/// A label and its value, which nodes of one domain share.
+type Domain = (String, String);
+
 /// Highest priority, then oldest, then name.
 type Turn = (Reverse<i64>, Timestamp, ObjectKey);
 
@@ -170,7 +173,7 @@ impl Scheduler {
             let failed = self.parked.contains_key(&class);
             let reach = if failed { Ok(None) } else { self.reach(store, pods, &key, &shape) };
             let best = match &reach {
-                Ok(reach) if !failed => self.best_node(&shape, reach.as_ref()),
+                Ok(reach) if !failed => self.best_node(&shape, reach.as_ref(), None),
                 _ => None,
             };
             match best {
@@ -309,15 +312,21 @@ impl Scheduler {
         self.repellents.concern(shape).then(|| Around::of(shape, placed, nodes))
     }
 
-    /// The node with the fewest soft taints that the pod does not tolerate; of those the one that would be left with the
-    /// largest free share; the first by name among equals.
+    /// The node of a domain, if one is given, with the fewest soft taints that the pod does not tolerate; of those the one that
+    /// would be left with the largest free share; the first by name among equals.
     ///
     /// Source: noderesources LeastAllocated, with cpu and memory of equal weight; tainttoleration, whose weight of 3 is more
     /// than what free shares differ by.
-    fn best_node(&self, shape: &PodShape, reach: Option<&Reach>) -> Option<Arc<str>> {
+    fn best_node(
+        &self,
+        shape: &PodShape,
+        reach: Option<&Reach>,
+        domain: Option<&Domain>,
+    ) -> Option<Arc<str>> {
         let around = self.around(shape);
         let takes = |state: &NodeState| {
-            state.takes(shape).is_ok()
+            domain.is_none_or(|(key, value)| state.shape.labels.get(key) == Some(value))
+                && state.takes(shape).is_ok()
                 && reach.is_none_or(|reach| reach.allows(&state.shape).is_ok())
                 && around.as_ref().is_none_or(|around| around.allow(&state.shape).is_ok())
         };

@@ -42,6 +42,8 @@ pub(super) struct Reach {
     zones: Vec<Term>,
     /// Nodes that can attach no more.
     full: BTreeSet<Arc<str>>,
+    /// Nodes without a driver that pods with its volumes require.
+    without_driver: BTreeSet<Arc<str>>,
     /// Nodes with the devices that the pod claims; `None` if it claims none.
     pub(super) devices: Option<Found>,
 }
@@ -126,6 +128,9 @@ impl Reach {
         if self.devices.as_ref().is_some_and(|found| !found.contains_key(&node.name)) {
             return Err("cannot allocate all claims");
         }
+        if self.without_driver.contains(&node.name) {
+            return Err("node(s) did not have the CSI driver of a volume");
+        }
         if self.full.contains(&node.name) { Err("node(s) exceed max volume count") } else { Ok(()) }
     }
 }
@@ -171,7 +176,9 @@ pub(super) fn reach<'a>(
             "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
         );
     }
-    reach.full = full_nodes(store, pods, &attachments(store, pod, shape));
+    let wanted = attachments(store, pod, shape);
+    reach.full = full_nodes(store, pods, &wanted);
+    reach.without_driver = nodes_without_driver(store, &wanted);
     Ok(reach)
 }
 
@@ -429,14 +436,53 @@ fn full_nodes(store: &Store, pods: &Pods, wanted: &BTreeSet<Attachment>) -> BTre
 }
 
 fn limits(csi: &Value) -> BTreeMap<&str, usize> {
-    let drivers = at(csi, &["spec", "drivers"]).and_then(Value::as_array).into_iter().flatten();
     let limit = |driver: &Value| usize::try_from(at(driver, &["allocatable", "count"])?.as_u64()?).ok();
-    drivers.filter_map(|driver| Some((text(driver, &["name"])?, limit(driver)?))).collect()
+    drivers(csi).filter_map(|driver| Some((text(driver, &["name"])?, limit(driver)?))).collect()
 }
 
-/// A new node's drivers attach as many volumes as those of another node of its pool.
+fn drivers(csi: &Value) -> impl Iterator<Item = &Value> {
+    at(csi, &["spec", "drivers"]).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// The nodes on which a driver of these volumes is missing that its CSIDriver requires there.
+///
+/// Source: kube-scheduler 1.37, nodevolumelimits/csi.go, Filter.
+fn nodes_without_driver(store: &Store, wanted: &BTreeSet<Attachment>) -> BTreeSet<Arc<str>> {
+    let required: BTreeSet<&str> = wanted
+        .iter()
+        .map(|(driver, _)| driver.as_str())
+        .filter(|driver| is_required(store, driver))
+        .collect();
+    if required.is_empty() {
+        return BTreeSet::new();
+    }
+    let has_all = |node: &ObjectKey| {
+        let csi = store.find(Kind::CSINode, node);
+        let names: BTreeSet<&str> = csi
+            .into_iter()
+            .flat_map(|csi| drivers(csi))
+            .filter_map(|driver| text(driver, &["name"]))
+            .collect();
+        required.is_subset(&names)
+    };
+    store.all(Kind::Node).filter(|(node, _)| !has_all(node)).map(|(node, _)| node.name.clone()).collect()
+}
+
+fn is_required(store: &Store, driver: &str) -> bool {
+    let object = store.find(Kind::CSIDriver, &ObjectKey::new("", driver));
+    let field = object.and_then(|object| at(object, &["spec", "preventPodSchedulingIfMissing"]));
+    field.and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// A new node's drivers attach as many volumes as those of another node of its pool; without one there are the drivers that
+/// pods require.
 fn report_limits(store: &mut Store, name: &Arc<str>) {
-    if store.count(Kind::CSINode) == 0 {
+    let required: Vec<Value> = store
+        .all(Kind::CSIDriver)
+        .filter(|(driver, _)| is_required(store, &driver.name))
+        .map(|(driver, _)| json!({"name": &*driver.name}))
+        .collect();
+    if required.is_empty() && store.count(Kind::CSINode) == 0 {
         return;
     }
     let key = ObjectKey::new("", name);
@@ -449,7 +495,9 @@ fn report_limits(store: &mut Store, name: &Arc<str>) {
         return;
     }
     let alike = store.all(Kind::CSINode).find(|(node, _)| pool_of(node) == pool);
-    let Some(spec) = alike.and_then(|(_, csi)| at(csi, &["spec"])).cloned() else { return };
+    let alike = alike.and_then(|(_, csi)| at(csi, &["spec"])).cloned();
+    let first = (!required.is_empty()).then(|| json!({"drivers": required}));
+    let Some(spec) = alike.or(first) else { return };
     // It is not there: that was looked up above.
     let _ = store.create(Kind::CSINode, json!({"metadata": {"name": &**name}, "spec": spec}), ME);
 }

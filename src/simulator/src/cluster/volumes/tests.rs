@@ -157,6 +157,22 @@ fn a_node_attaches_no_more_than_its_driver_can_and_a_new_node_as_many_as_its_sib
 }
 
 #[test]
+fn a_driver_that_pods_require_is_on_new_nodes_and_the_others_take_no_pod_with_its_volumes() {
+    let mut cluster = cluster();
+    // Nodes that have just come take nothing yet.
+    create(&cluster, Kind::Pod, pod("first", "nothing"));
+    place(&mut cluster, "first");
+    let driver = json!({"metadata": {"name": "ebs"}, "spec": {"preventPodSchedulingIfMissing": true}});
+    create(&cluster, Kind::CSIDriver, driver);
+    create(&cluster, Kind::PersistentVolumeClaim, claim("data", "ReadWriteOnce"));
+    create(&cluster, Kind::Pod, pod("db", "data"));
+    let message = place(&mut cluster, "db");
+    assert!(message.contains("2 node(s) did not have the CSI driver of a volume"), "{message}");
+    create(&cluster, Kind::Node, node("n-c", "a"));
+    assert_eq!(place(&mut cluster, "db"), "n-c");
+}
+
+#[test]
 fn a_claim_for_one_pod_is_mounted_by_one_and_by_the_next_when_that_is_gone() {
     let mut cluster = cluster();
     create(&cluster, Kind::PersistentVolumeClaim, claim("data", ALONE));
