@@ -2,7 +2,7 @@
 //! writes nothing.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use crate::world::node::{DELETION_TAINT, Node, SCALE_DOWN_DISABLED_ANNOTATION, ZONE_LABEL};
@@ -268,14 +268,7 @@ fn pick(shares: &[Share<'_>], sets: &[&Set]) -> Vec<Vec<PodId>> {
     let mut picked = Picked { quotas, pods: vec![Vec::new(); sets.len()], set: BTreeSet::new() };
     let of = |grade: Grade| shares.iter().filter(move |share| share.grade == grade);
     of(Grade::Leaving).for_each(|share| picked.take(share));
-    let mut alone: Vec<_> = of(Grade::Alone).map(|share| (picked.price(share), share.name, share)).collect();
-    alone.sort_by_key(|(price, name, _)| (*price, *name));
-    for (_, _, share) in alone {
-        // Half an empty node is none: the rest may make another one emptier instead.
-        if picked.empties(share) {
-            picked.take(share);
-        }
-    }
+    picked.empty_nodes(&of(Grade::Alone).collect::<Vec<_>>());
     let mut rest: Vec<_> = of(Grade::Alone).chain(of(Grade::Shared)).collect();
     rest.sort_by_key(|share| (share.used_milli, share.name));
     rest.into_iter().for_each(|share| picked.take(share));
@@ -323,7 +316,27 @@ impl Picked<'_> {
         self.quotas.get(set).and_then(|zones| zones.get(zone)).copied().unwrap_or(0)
     }
 
-    /// Returns the part of the quotas that emptying a node uses, for each CPU of it.
+    /// Picks from nodes that become empty by it: always from the one that uses the smallest part of what is left of the quotas for
+    /// each CPU of it, so that no workload is used up while many of the others are still to go.
+    fn empty_nodes(&mut self, shares: &[&Share<'_>]) {
+        let priced = shares.iter().zip(0..).map(|(share, at)| Reverse((self.price(share), share.name, at)));
+        let mut queue: BinaryHeap<Reverse<(u64, &str, usize)>> = priced.collect();
+        while let Some(Reverse((_, name, at))) = queue.pop() {
+            let share = shares[at];
+            // Half an empty node is none: the rest may make another one emptier instead.
+            if !self.empties(share) {
+                continue;
+            }
+            // Quotas only shrink, so that a price that has grown is the only one to look at again.
+            let now = Reverse((self.price(share), name, at));
+            match queue.peek() {
+                Some(next) if now < *next => queue.push(now),
+                Some(_) | None => self.take(share),
+            }
+        }
+    }
+
+    /// Returns the part of what is left of the quotas that emptying a node uses, for each CPU of it.
     fn price(&self, share: &Share<'_>) -> u64 {
         let part = |(set, _): &(usize, PodId)| {
             let quota = u64::try_from(self.quota(*set, share.zone)).unwrap_or(u64::MAX);

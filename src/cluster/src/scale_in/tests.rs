@@ -150,6 +150,22 @@ fn workloads_that_shrink_together_empty_the_same_nodes() {
 }
 
 #[test]
+fn the_pods_of_one_workload_are_not_used_up_before_those_of_the_others() {
+    let mut cluster = Cluster::default();
+    cluster.web(&[("a", 2), ("b", 2), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]);
+    cluster.foreign.insert("z".to_owned());
+    let api = ["c", "d", "e", "f", "z"].map(|node| {
+        cluster.pod(&format!("api-{node}"), "api", node);
+        Replica { name: format!("api-{node}").into(), ready: true, cost: DeletionCost::Unset }
+    });
+    let api = ScaleIn { namespace: "shop".into(), replicas: api.into(), to: 1 };
+    // All four pods of web that go from a and b would leave the pods of api on four nodes that keep one of web each.
+    let choices = choose(&cluster.world(), &[cluster.scale_in(4), api], NOW);
+    let going: Vec<Vec<&str>> = choices.iter().flatten().map(|choice| names(choice)).collect();
+    assert_eq!(going[0], ["web-a-0", "web-a-1", "web-c-0", "web-d-0"]);
+}
+
+#[test]
 fn larger_nodes_become_empty_first() {
     let mut cluster = Cluster::default();
     cluster.web(&[("a", 2), ("b", 3), ("c", 2)]);
