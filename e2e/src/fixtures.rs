@@ -230,6 +230,31 @@ pub fn cluster_policy(spec: Value) -> Value {
     })
 }
 
+/// A PersistentVolume of a CSI driver, and the claim of namespace `default` that is bound to it; both have this name.
+pub fn volume_and_claim(name: &str, driver: &str) -> [Value; 2] {
+    let shared = |mut own: Value| {
+        own["accessModes"] = json!(["ReadWriteOnce"]);
+        own["storageClassName"] = "".into();
+        own
+    };
+    let volume = json!({"capacity": {"storage": "1Gi"}, "claimRef": {"namespace": "default", "name": name},
+        "csi": {"driver": driver, "volumeHandle": name}});
+    let claim = json!({"resources": {"requests": {"storage": "1Gi"}}});
+    [
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name},
+            "spec": shared(volume)}),
+        json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": name, "namespace": "default"}, "spec": shared(claim)}),
+    ]
+}
+
+/// What a driver reports of a node: it attaches so many volumes.
+pub fn csi_node(node: &str, driver: &str, count: u32) -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": node},
+        "spec": {"drivers": [{"name": driver, "nodeID": node, "topologyKeys": [],
+            "allocatable": {"count": count}}]}})
+}
+
 /// A PodDisruptionBudget in namespace `default` over the pods labelled `app: <name>`.
 pub fn disruption_budget(name: &str, min_available: u32) -> Value {
     json!({

@@ -17,6 +17,8 @@ mod api_server_sheds_our_load;
 #[cfg(test)]
 mod at_max_pods_stay_pending;
 #[cfg(test)]
+mod attach_limits_at_zero;
+#[cfg(test)]
 mod aws;
 #[cfg(test)]
 mod bad_objects_are_refused;
@@ -167,6 +169,8 @@ mod replicas_reset_by_another;
 #[cfg(test)]
 mod requested_removal;
 #[cfg(test)]
+mod required_driver_is_waited_for;
+#[cfg(test)]
 mod rules_beside_what_is_there;
 #[cfg(test)]
 mod rules_between_pods;
@@ -200,6 +204,8 @@ mod to_zero_and_back;
 mod two_owners_of_a_workload;
 #[cfg(test)]
 mod two_pools_the_right_one;
+#[cfg(test)]
+mod volume_attached_without_a_pod;
 #[cfg(test)]
 mod zone_outage_removes_nothing;
 

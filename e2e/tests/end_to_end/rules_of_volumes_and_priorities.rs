@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options};
-use e2e::fixtures::{Pool, Workload, deployment, pool, stateful_set};
+use e2e::fixtures::{Pool, Workload, csi_node, deployment, pool, stateful_set, volume_and_claim};
 use e2e::harness::cluster_test;
 use e2e::wait;
 use serde_json::{Value, json};
@@ -159,16 +159,10 @@ fn workloads() -> Vec<(Workload, &'static str)> {
 
 /// Volumes that are there, one for each replica of attach and one for one pod alone; a class that makes them in zone c.
 fn volumes() -> Vec<Value> {
-    let volume = |name: &str, mode: &str| {
-        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
-            "capacity": {"storage": "1Gi"}, "accessModes": [mode], "storageClassName": "",
-            "claimRef": {"namespace": "default", "name": name},
-            "csi": {"driver": DRIVER, "volumeHandle": name}}})
-    };
-    let claim = |name: &str, class: &str, mode: &str| {
+    let claim = |name: &str, class: &str| {
         json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
             "metadata": {"name": name, "namespace": "default"},
-            "spec": {"accessModes": [mode], "storageClassName": class,
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": class,
                 "resources": {"requests": {"storage": "1Gi"}}}})
     };
     let room = |zone: &str, size: &str| {
@@ -176,28 +170,27 @@ fn volumes() -> Vec<Value> {
             "metadata": {"name": format!("room-{zone}"), "namespace": "default"}, "storageClassName": "reported",
             "nodeTopology": {"matchLabels": {ZONE: zone}}, "capacity": "1Ti", "maximumVolumeSize": size})
     };
-    let mut too_large = claim("no-room", "reported", "ReadWriteOnce");
+    let mut too_large = claim("no-room", "reported");
     too_large["spec"]["resources"]["requests"]["storage"] = "4Gi".into();
     let mut objects = vec![
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "in-c"},
             "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer",
             "allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["c"]}]}]}),
-        volume("alone", "ReadWriteOncePod"),
-        claim("alone", "", "ReadWriteOncePod"),
-        claim("made-in-c", "in-c", "ReadWriteOnce"),
+        claim("made-in-c", "in-c"),
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": REPORTING_DRIVER},
             "spec": {"storageCapacity": true}}),
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "reported"},
             "provisioner": REPORTING_DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}),
         room("a", "512Mi"),
         room("b", "2Gi"),
-        claim("room-in-b", "reported", "ReadWriteOnce"),
+        claim("room-in-b", "reported"),
         too_large,
     ];
-    for index in 0..4 {
-        objects.push(volume(&format!("data-attach-{index}"), "ReadWriteOnce"));
-        objects.push(claim(&format!("data-attach-{index}"), "", "ReadWriteOnce"));
-    }
+    objects.extend(volume_and_claim("alone", DRIVER).map(|mut object| {
+        object["spec"]["accessModes"] = json!(["ReadWriteOncePod"]);
+        object
+    }));
+    objects.extend((0..4).flat_map(|index| volume_and_claim(&format!("data-attach-{index}"), DRIVER)));
     objects
 }
 
@@ -220,11 +213,7 @@ async fn report_limit(cluster: &ControlPlane) -> Result<()> {
     .await?;
     for node in cluster.nodes_of_pool("attach").await? {
         let name = node.metadata.name.unwrap_or_default();
-        cluster
-            .apply(json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name},
-                "spec": {"drivers": [{"name": DRIVER, "nodeID": name, "topologyKeys": [],
-                    "allocatable": {"count": 2}}]}}))
-            .await?;
+        cluster.apply(csi_node(&name, DRIVER, 2)).await?;
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ use headroom_core::world::node::{DELETION_TAINT, INTENT_ANNOTATION, Readiness, T
 
 use crate::scale_down::{cluster, marked, member, reasons, replica, run, settings, unneeded, with_pool};
 
+const RACK: &str = "example.com/rack";
+
 fn object(min: u32, whole: bool) -> Delta {
     Delta::GangApplied(Box::new(Gang {
         kind: GangKind::PodGroup,
@@ -25,6 +27,12 @@ fn object(min: u32, whole: bool) -> Delta {
         disrupted_at_once: whole,
         topology_key: None,
     }))
+}
+
+/// The same, with pods that share one rack.
+fn in_one_rack(min: u32) -> Delta {
+    let Delta::GangApplied(gang) = object(min, false) else { unreachable!("an object of a gang") };
+    Delta::GangApplied(Box::new(Gang { topology_key: Some(RACK.into()), ..*gang }))
 }
 
 fn of(name: &str) -> PodBuilder {
@@ -87,6 +95,21 @@ fn one_plan_takes_as_many_pods_as_the_gang_can_spare_and_the_next_no_more() {
     let (found, gone) = decided(running(2, false), &unbounded(), &mut history);
     assert_eq!((gone, found[2]), (vec!["a".to_owned()], Reason::GangWouldBreak));
     assert_eq!(decided(running(1, false), &unbounded(), &mut old()).1, ["a", "b", "c"], "an ordinary pod");
+}
+
+#[test]
+fn a_pod_moves_only_within_the_rack_of_its_gang() {
+    let gone = |rack_of_spare: &str| {
+        let nodes = [("a", "r1"), ("b", "r1"), ("spare", rack_of_spare)];
+        let nodes = nodes.map(|(name, rack)| member(name).label(RACK, rack));
+        // Node b is full, and the other one has room.
+        let others = [replica("load-b").cpu("3500m").on("b"), replica("load").cpu("2200m").on("spare")];
+        let pods = [of("w-a").on("a"), of("w-b").on("b")].into_iter().chain(others);
+        decided(cluster(nodes, pods).delta(in_one_rack(1)), &unbounded(), &mut unneeded(&["a"]))
+    };
+    assert_eq!(gone("r1").1, ["a"]);
+    let (found, gone) = gone("r2");
+    assert_eq!((found[0], gone), (Reason::NoPlaceToMovePods, vec![]));
 }
 
 #[test]

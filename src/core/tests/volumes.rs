@@ -14,7 +14,9 @@ use headroom_core::testing::{
     storage_class, volume, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::attachment::VolumeAttachment;
 use headroom_core::world::node::ZONE_LABEL;
+use headroom_core::world::pod::PodPhase;
 use headroom_core::world::volume::{
     AccessModes, AttachLimits, ClaimSpec, CsiDriver, FreeVolume, StorageCapacity, StorageClass, VolumeClaim,
 };
@@ -451,6 +453,89 @@ fn attached_volume_is_not_counted_twice() {
         .pod(pod("first").claim("data").on("n1"))
         .pod(db());
     check(world, &[]);
+}
+
+/// A node that attaches one volume of driver `disk`, the volume `left-over` attached to it, and the pod `db` that mounts
+/// the volume `pv`.
+fn beside_left_over(limit: u32, on: &str) -> WorldBuilder {
+    let anywhere = |name: &str| headroom_core::world::volume::Volume {
+        node_affinity: None,
+        ..volume(name, ZONE_LABEL, "a")
+    };
+    let attached = VolumeAttachment { name: "csi-1".into(), node: on.into(), volume: "left-over".into() };
+    one_group(1)
+        .node(node("n1").of("general", "g-a").zone("a").age(3_600))
+        .delta(attaches("n1", limit))
+        .volume(anywhere("left-over"))
+        .volume(anywhere("pv"))
+        .claim(bound_claim("data", "pv"))
+        .delta(Delta::AttachmentApplied(Box::new(attached)))
+        .pod(db())
+}
+
+#[test]
+fn a_volume_that_is_attached_without_a_pod_takes_up_a_place() {
+    check(beside_left_over(1, "n1"), &[("g-a", 1)]);
+    check(beside_left_over(2, "n1"), &[]);
+    check(beside_left_over(1, "n2"), &[]);
+    check(beside_left_over(1, "n1").delta(Delta::AttachmentDeleted("csi-1".into())), &[]);
+    // Of another driver, or of a volume of which nothing is known.
+    let mut other = volume("left-over", ZONE_LABEL, "a");
+    other.csi = Some(("other".into(), "left-over".into()));
+    check(beside_left_over(1, "n1").volume(other), &[]);
+    check(beside_left_over(1, "n1").delta(Delta::VolumeDeleted("left-over".into())), &[]);
+}
+
+#[test]
+fn a_volume_that_is_attached_for_a_pod_is_counted_once() {
+    let used = beside_left_over(2, "n1").claim(bound_claim("old", "left-over"));
+    check(used.pod(pod("first").claim("old").on("n1")), &[]);
+    // Still attached when the pod has finished: one place of two.
+    let finished = || pod("first").with(|pod| pod.phase = PodPhase::Succeeded);
+    let used_by_finished = || {
+        let world = beside_left_over(2, "n1").claim(bound_claim("old", "left-over"));
+        world.pod(finished().claim("old").with(|pod| pod.node = Some("n1".into())))
+    };
+    check(used_by_finished(), &[]);
+    check(used_by_finished().delta(attaches("n1", 1)), &[("g-a", 1)]);
+    // A pod that wants just this volume back needs a second place: the scheduler looks at the volumes of pods alone.
+    let returns = |limit| beside_left_over(limit, "n1").claim(bound_claim("data", "left-over"));
+    check(returns(1), &[("g-a", 1)]);
+    check(returns(2), &[]);
+}
+
+#[test]
+fn pod_moves_only_to_where_its_volume_can_be_attached() {
+    let config: Config = config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))]);
+    let removed = |left_over_at: &str| {
+        let replica = |name: &str| pod(name).cpu("500m").owner("ReplicaSet", "web");
+        let attached = |name: &str, node: &str, volume: &str| {
+            let attachment = VolumeAttachment { name: name.into(), node: node.into(), volume: volume.into() };
+            Delta::AttachmentApplied(Box::new(attachment))
+        };
+        let world = world()
+            .controller(controller(ControllerKind::ReplicaSet, "web", 5, pod("x")))
+            .node(node("n1").of("a", "g").zone("z1"))
+            .node(node("n2").of("a", "g").zone("z1"))
+            .group("a", "g", "", 2)
+            .delta(attaches("n1", 1))
+            .delta(attaches("n2", 1))
+            .claim(bound_claim("data", "pv"))
+            .volume(volume("pv", ZONE_LABEL, "z1"))
+            .volume(volume("left-over", ZONE_LABEL, "z1"))
+            .delta(attached("csi-1", "n1", "pv"))
+            .delta(attached("csi-2", left_over_at, "left-over"))
+            .pod(replica("db").claim("data").on("n1"))
+            .pods((0..4).map(|n| replica(&format!("web-{n}")).cpu("700m").on("n2").build()));
+        let since = UnixTime(NOW.0 - 3600);
+        let memory = PoolHistory { unneeded: [("n1".into(), since)].into(), ..PoolHistory::default() };
+        let history = History { pools: BTreeMap::from([("a".into(), memory)]) };
+        let plan = plan(&world.build(), &history, &config, NOW);
+        let intents = plan.next_history.pools["a"].intents.clone();
+        intents.iter().any(|intent| matches!(intent.action, Action::Remove(_)))
+    };
+    assert!(removed("n3"), "the other node has a place for the volume");
+    assert!(!removed("n2"), "the other node has no place for the volume");
 }
 
 #[test]

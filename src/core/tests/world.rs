@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
 use headroom_core::testing::{NOW, controller, node, pod};
+use headroom_core::world::attachment::VolumeAttachment;
 use headroom_core::world::provider::{Instance, InstanceState, ProviderState};
 use headroom_core::world::record::WorldRecord;
 use headroom_core::world::volume::{AttachLimits, CsiDriver};
@@ -154,6 +155,7 @@ fn drivers_of_volumes_come_back_from_a_record_and_from_an_old_one() {
         Delta::CsiNodeApplied("n1".into(), limits),
         Delta::CsiDriverApplied("disk".into(), driver(true, false)),
         Delta::CsiDriverApplied("nfs".into(), driver(false, true)),
+        attached("csi-1", "n1", "pv-1"),
     ]);
     let written = serde_json::to_string(&WorldRecord::of(&world)).expect("a record");
     let read: WorldRecord = serde_json::from_str(&written).expect("the same record");
@@ -175,4 +177,31 @@ fn a_driver_is_required_until_its_object_no_longer_says_so() {
     assert_eq!(after(vec![Delta::CsiDriverApplied("disk".into(), CsiDriver::default())]), 0);
     assert_eq!(after(vec![Delta::CsiDriverDeleted("disk".into())]), 0);
     assert_eq!(after(vec![Delta::ListStarted(Kind::CsiDriver), Delta::ListEnded(Kind::CsiDriver)]), 0);
+}
+
+fn attached(name: &str, node: &str, volume: &str) -> Delta {
+    let attachment = VolumeAttachment { name: name.into(), node: node.into(), volume: volume.into() };
+    Delta::AttachmentApplied(Box::new(attachment))
+}
+
+#[test]
+fn a_volume_is_attached_to_the_node_that_its_attachment_names_last() {
+    let on = |deltas: Vec<Delta>, node: &str| {
+        let world = build(deltas);
+        let volumes: Vec<String> =
+            world.storage().attachments.of_node(node).map(|volume| (**volume).to_owned()).collect();
+        volumes
+    };
+    let both = || vec![attached("csi-1", "n1", "pv-1"), attached("csi-2", "n1", "pv-2")];
+    assert_eq!(on(both(), "n1"), ["pv-1", "pv-2"]);
+    let moved = || both().into_iter().chain([attached("csi-1", "n2", "pv-1")]).collect();
+    assert_eq!((on(moved(), "n1"), on(moved(), "n2")), (vec!["pv-2".to_owned()], vec!["pv-1".to_owned()]));
+    let gone = both().into_iter().chain([Delta::AttachmentDeleted("csi-2".into())]).collect();
+    assert_eq!(on(gone, "n1"), ["pv-1"]);
+    let list = [
+        Delta::ListStarted(Kind::Attachment),
+        attached("csi-2", "n1", "pv-2"),
+        Delta::ListEnded(Kind::Attachment),
+    ];
+    assert_eq!(on(both().into_iter().chain(list).collect(), "n1"), ["pv-2"]);
 }

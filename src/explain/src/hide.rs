@@ -326,6 +326,11 @@ impl<'a> Hider<'a> {
             self.key(&mut capacity.key);
             capacity.nodes.iter_mut().for_each(|nodes| self.selector(nodes));
         }
+        for attachment in &mut world.volume_attachments {
+            attachment.name = self.name(&attachment.name);
+            attachment.node = self.name(&attachment.node);
+            attachment.volume = self.name(&attachment.volume);
+        }
         for state in world.providers.values_mut() {
             match state {
                 headroom_core::known::Known::Known { value, .. } => self.provider(value),
@@ -375,6 +380,7 @@ impl<'a> Hider<'a> {
         world.claims.sort_by(|a, b| a.key.cmp(&b.key));
         world.volumes.sort_by(|a, b| a.name.cmp(&b.name));
         world.storage_capacities.sort_by(|a, b| a.key.cmp(&b.key));
+        world.volume_attachments.sort_by(|a, b| a.name.cmp(&b.name));
     }
 
     fn unbound(&self, mut key: PodClassKey, mut row: Unbound) -> (PodClassKey, Unbound) {

@@ -18,10 +18,10 @@ use serde_json::Value;
 use self::watched::watched;
 use headroom_damage::{self as damage, Tally};
 use headroom_observe::slim::{
-    SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeviceClass, SlimJob,
-    SlimNamespace, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet, SlimReplicationController,
-    SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity, SlimStorageClass,
-    SlimTaintRule, SlimVolume,
+    SlimAttachment, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeviceClass,
+    SlimJob, SlimNamespace, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimReplicationController, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet, SlimStorageCapacity,
+    SlimStorageClass, SlimTaintRule, SlimVolume,
 };
 
 /// Result of reading one case: understood, or refused with a message.
@@ -164,6 +164,11 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
         name: "storage_capacities",
         sane: watched::sane_storage_capacity,
         reader: Reader::Object(watched::<SlimStorageCapacity>),
+    },
+    FuzzTarget {
+        name: "volume_attachments",
+        sane: watched::sane_attachment,
+        reader: Reader::Object(watched::<SlimAttachment>),
     },
     FuzzTarget {
         name: "priority_classes",

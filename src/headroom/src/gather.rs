@@ -30,9 +30,9 @@ use headroom_explain::{Case, Evidence, ProviderView};
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, ClusterMetrics};
 use headroom_observe::slim::{
-    SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode,
-    SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimJob, SlimNamespace,
-    SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimAttachment, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver,
+    SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimJob,
+    SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
@@ -400,6 +400,7 @@ impl Reader {
         self.feed::<SlimCsiNode>(feed, Need::May).await?;
         self.feed::<SlimCsiDriver>(feed, Need::May).await?;
         self.feed::<SlimStorageCapacity>(feed, Need::May).await?;
+        self.feed::<SlimAttachment>(feed, Need::May).await?;
         self.feed::<SlimVolume>(feed, Need::May).await?;
         self.feed::<SlimClaim>(feed, Need::May).await?;
         self.buffers(feed).await?;

@@ -15,7 +15,7 @@ use headroom_core::world::{Delta, Kind};
 
 use super::decoder::{Decoder, Error};
 use super::optional::{
-    BUFFERS, QUOTAS, REQUESTS, TEMPLATES, follow_optional, follow_quotas, follow_templates,
+    ATTACHMENTS, BUFFERS, QUOTAS, REQUESTS, TEMPLATES, follow_optional, follow_served, follow_templates,
 };
 use super::partial_object::PartialObject;
 use super::policies::{Policies, PolicyChange};
@@ -163,7 +163,7 @@ impl KubeFeed {
             let watch = wire.port.watch;
             match watch {
                 TEMPLATES => host.spawn(follow_templates(wired.clone(), wire, wanted.subscribe())),
-                QUOTAS => host.spawn(follow_quotas(wired.clone(), wire)),
+                QUOTAS | ATTACHMENTS => host.spawn(follow_served(wired.clone(), wire)),
                 _ => {
                     let wanted = matches!(watch, BUFFERS | REQUESTS).then(|| wanted.clone());
                     host.spawn(follow_optional((client.clone(), wired.clone()), wire, wanted));

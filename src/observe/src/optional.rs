@@ -1,5 +1,5 @@
 //! Follows kinds without which everything else works: CapacityBuffers, ProvisioningRequests, CapacityQuotas, gangs, the
-//! PodTemplates that they name, and ResourceQuotas.
+//! PodTemplates that they name, ResourceQuotas and VolumeAttachments.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,6 +27,8 @@ pub(super) const REQUESTS: Watch = Watch::World(Kind::Request);
 pub(super) const TEMPLATES: Watch = Watch::World(Kind::PodTemplate);
 /// The watch of ResourceQuotas.
 pub(super) const QUOTAS: Watch = Watch::World(Kind::Quota);
+/// The watch of VolumeAttachments.
+pub(super) const ATTACHMENTS: Watch = Watch::World(Kind::Attachment);
 /// Between two looks for a kind that is not installed: well within the age at which a view is too old.
 const ABSENT_PAUSE: Duration = Duration::from_secs(30);
 /// Between two looks when one failed.
@@ -79,10 +81,11 @@ pub(super) async fn follow_optional(
     }
 }
 
-/// Follows ResourceQuotas. Without the permission none is known, and nothing waits for them.
-pub(super) async fn follow_quotas(wired: Client, wire: Arc<KindWire>) {
+/// Follows a kind that every server has: ResourceQuotas, VolumeAttachments. Without the permission none is known, and nothing
+/// waits for them.
+pub(super) async fn follow_served(wired: Client, wire: Arc<KindWire>) {
     loop {
-        follow_until_absent(wired.clone(), wire.clone(), QUOTAS.resource()).await;
+        follow_until_absent(wired.clone(), wire.clone(), wire.port.watch.resource()).await;
         wire.port.absent();
         sleep(ABSENT_PAUSE).await;
     }

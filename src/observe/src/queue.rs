@@ -150,6 +150,8 @@ fn place(delta: &Delta) -> Option<(Kind, ObjectKey)> {
         Delta::CsiDriverApplied(name, _) | Delta::CsiDriverDeleted(name) => (Kind::CsiDriver, cluster(name)),
         Delta::StorageCapacityApplied(capacity) => (Kind::StorageCapacity, capacity.key.clone()),
         Delta::StorageCapacityDeleted(key) => (Kind::StorageCapacity, key.clone()),
+        Delta::AttachmentApplied(attachment) => (Kind::Attachment, cluster(&attachment.name)),
+        Delta::AttachmentDeleted(name) => (Kind::Attachment, cluster(name)),
         Delta::PriorityClassApplied(name, _) | Delta::PriorityClassDeleted(name) => {
             (Kind::PriorityClass, cluster(name))
         }
@@ -225,6 +227,8 @@ fn urgency(delta: &Delta) -> Urgency {
         | Delta::CsiDriverDeleted(_)
         | Delta::StorageCapacityApplied(_)
         | Delta::StorageCapacityDeleted(_)
+        | Delta::AttachmentApplied(_)
+        | Delta::AttachmentDeleted(_)
         | Delta::PriorityClassApplied(..)
         | Delta::PriorityClassDeleted(_)
         | Delta::BufferDeleted(_)
@@ -277,6 +281,7 @@ fn content_hash(delta: &Delta) -> Option<u64> {
         Delta::CsiNodeApplied(_, limits) => limits.hash(&mut hasher),
         Delta::CsiDriverApplied(_, driver) => driver.hash(&mut hasher),
         Delta::StorageCapacityApplied(capacity) => capacity.hash(&mut hasher),
+        Delta::AttachmentApplied(attachment) => attachment.hash(&mut hasher),
         Delta::PriorityClassApplied(_, class) => class.hash(&mut hasher),
         Delta::BufferApplied(buffer) => buffer.hash(&mut hasher),
         Delta::PodTemplateApplied(template) | Delta::DeploymentApplied(template) => {

@@ -21,11 +21,11 @@ use super::decoder::{Decoder, Error};
 use super::partial_object::PartialObject;
 use super::policies::PolicyChange;
 use super::slim::{
-    GANG_WIRES, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver,
-    SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa,
-    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
-    SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
-    SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
+    GANG_WIRES, SlimAttachment, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate,
+    SlimCsiDriver, SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget,
+    SlimGang, SlimHpa, SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass,
+    SlimQuota, SlimReplicaSet, SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice,
+    SlimStatefulSet, SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
 use super::workloads::{ScaleKind, Workloads};
 use headroom_api::{Stored, StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
@@ -50,7 +50,7 @@ pub enum Watch {
 impl Watch {
     /// Every watch that node decisions depend on. All must have been listed once before anything is decided about nodes.
     /// Those of replica decisions are [`super::workloads::Workloads::WATCHES`].
-    pub const ALL: [Self; 33] = [
+    pub const ALL: [Self; 34] = [
         Self::World(Kind::Pod),
         Self::World(Kind::Node),
         Self::World(Kind::Controller(ControllerKind::ReplicaSet)),
@@ -66,6 +66,7 @@ impl Watch {
         Self::World(Kind::CsiNode),
         Self::World(Kind::CsiDriver),
         Self::World(Kind::StorageCapacity),
+        Self::World(Kind::Attachment),
         Self::World(Kind::PriorityClass),
         Self::World(Kind::Buffer),
         Self::World(Kind::PodTemplate),
@@ -105,6 +106,7 @@ impl Watch {
             Self::World(Kind::CsiNode) => "csinodes",
             Self::World(Kind::CsiDriver) => "csidrivers",
             Self::World(Kind::StorageCapacity) => "csistoragecapacities",
+            Self::World(Kind::Attachment) => "volumeattachments",
             Self::World(Kind::PriorityClass) => "priorityclasses",
             Self::World(Kind::Buffer) => "capacitybuffers",
             Self::World(Kind::PodTemplate) => "podtemplates",
@@ -142,6 +144,7 @@ impl Watch {
             Self::World(Kind::CsiNode) => work.run::<SlimCsiNode>(),
             Self::World(Kind::CsiDriver) => work.run::<SlimCsiDriver>(),
             Self::World(Kind::StorageCapacity) => work.run::<SlimStorageCapacity>(),
+            Self::World(Kind::Attachment) => work.run::<SlimAttachment>(),
             Self::World(Kind::PriorityClass) => work.run::<SlimPriorityClass>(),
             Self::World(Kind::Buffer) => work.run::<SlimCapacityBuffer>(),
             Self::World(Kind::PodTemplate) => work.run::<SlimPodTemplate>(),
@@ -470,6 +473,19 @@ impl Watched for SlimStorageCapacity {
     }
     fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
         Ok(Change::World(Delta::StorageCapacityDeleted(key_of(meta, decoder)?)))
+    }
+}
+
+impl Watched for SlimAttachment {
+    const WATCH: Watch = Watch::World(Kind::Attachment);
+    /// Without it the volumes of pods are counted alone.
+    const OPTIONAL: bool = true;
+    fn applied(self, decoder: &mut Decoder) -> Result<Change, Error> {
+        let attachment = volume::attachment(&self, decoder)?;
+        Ok(attachment.map_or(Change::None, |one| Change::World(Delta::AttachmentApplied(Box::new(one)))))
+    }
+    fn gone(meta: &ObjectMeta, decoder: &mut Decoder) -> Result<Change, Error> {
+        Ok(Change::World(Delta::AttachmentDeleted(name_of(meta, decoder)?)))
     }
 }
 

@@ -298,9 +298,11 @@ async fn kinds_that_are_refused_together_do_not_ask_together_again() {
         .list("pods", shed())
         .list("pods", shed());
     let mut rig = Rig::new(server);
-    // A tenth of a second lies between the turns of 27 kinds, and 0.8 s before the first.
+    // A tenth of a second lies between the turns of two kinds, and 0.8 s before the first: 16 looks and 2 for each kind, and some
+    // more.
+    let looks = 16 + 2 * Watch::ALL.len() + 16;
     let mut asked = Vec::new();
-    for _ in 0..80 {
+    for _ in 0..looks {
         tokio::time::sleep(Duration::from_millis(50)).await;
         asked.push((rig.calls_of("nodepools"), rig.calls_of("nodes"), rig.calls_of("pods")));
     }

@@ -18,9 +18,9 @@ use super::wire::ApiServer;
 use headroom_api::{StoredClusterScalingPolicy, StoredNodePool, StoredScalingPolicy};
 use headroom_observe::host::Host;
 use headroom_observe::slim::{
-    SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver, SlimCsiNode,
-    SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa, SlimJob,
-    SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
+    SlimAttachment, SlimCapacityBuffer, SlimCapacityQuota, SlimClaim, SlimClaimTemplate, SlimCsiDriver,
+    SlimCsiNode, SlimDaemonSet, SlimDeployment, SlimDeviceClass, SlimDisruptionBudget, SlimGang, SlimHpa,
+    SlimJob, SlimNamespace, SlimNode, SlimPod, SlimPodTemplate, SlimPriorityClass, SlimQuota, SlimReplicaSet,
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
@@ -180,6 +180,7 @@ fn intakes(feed: &KubeFeed) -> Vec<(Kind, Box<dyn Intake>)> {
         (Kind::CSINode, of::<SlimCsiNode>(feed)),
         (Kind::CSIDriver, of::<SlimCsiDriver>(feed)),
         (Kind::CSIStorageCapacity, of::<SlimStorageCapacity>(feed)),
+        (Kind::VolumeAttachment, of::<SlimAttachment>(feed)),
         (Kind::PersistentVolume, of::<SlimVolume>(feed)),
         (Kind::PersistentVolumeClaim, of::<SlimClaim>(feed)),
         (Kind::Deployment, of::<SlimDeployment>(feed)),

@@ -6,13 +6,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::scheduling::capacity::ReportedCapacity;
 use crate::scheduling::constraints::RequiredNodeAffinity;
 use crate::scheduling::node_affinity::{self, LabelledNode, selects};
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, PodRef, Snapshot};
+use crate::world::PodId;
 use crate::world::node::ZONE_LABEL;
 use crate::world::pod::PodClass;
 use crate::world::volume::{
@@ -79,7 +80,7 @@ struct Attachment {
     unmade: bool,
 }
 
-/// The volumes of the pods of one node, by driver.
+/// The volumes of one node by driver: those of its pods, and those that are attached without a pod.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeVolumes(BTreeMap<Arc<str>, DriverVolumes>);
 
@@ -89,6 +90,17 @@ struct DriverVolumes {
     unmade: u32,
     /// Volumes, with the number of pods that use each.
     there: FxHashMap<Arc<str>, u32>,
+    /// Volumes that are attached without a pod.
+    kept: FxHashSet<Arc<str>>,
+}
+
+impl DriverVolumes {
+    /// Places that are taken.
+    fn count(&self) -> u32 {
+        let kept = self.kept.iter().filter(|volume| !self.there.contains_key(*volume)).count();
+        let made = u32::try_from(self.there.len() + kept).unwrap_or(u32::MAX);
+        self.unmade.saturating_add(made)
+    }
 }
 
 impl NodeVolumes {
@@ -106,6 +118,15 @@ impl NodeVolumes {
                 of_driver.there.remove(&volume.volume);
             }
         }
+    }
+
+    fn names(&self, driver: &str, volume: &str) -> bool {
+        self.0.get(driver).is_some_and(|of_driver| of_driver.there.contains_key(volume))
+    }
+
+    /// A volume that is attached stays so whoever comes or leaves.
+    fn keep(&mut self, driver: &Arc<str>, volume: &Arc<str>) {
+        self.0.entry(driver.clone()).or_default().kept.insert(volume.clone());
     }
 }
 
@@ -196,9 +217,7 @@ impl Snapshot<'_> {
             let of_driver = volumes.attached.iter().filter(|volume| volume.driver == *driver);
             let new_count = of_driver.filter(|volume| volume.unmade || !is_there(volume)).count();
             let wanted = u32::try_from(new_count).unwrap_or(u32::MAX);
-            let used = there.map_or(0, |there| {
-                there.unmade.saturating_add(u32::try_from(there.there.len()).unwrap_or(u32::MAX))
-            });
+            let used = there.map_or(0, DriverVolumes::count);
             if 0 < wanted && limit < used.saturating_add(wanted) {
                 return Err(Refusal::AttachLimit { driver: driver.clone(), used, wanted, limit });
             }
@@ -206,24 +225,55 @@ impl Snapshot<'_> {
         Ok(())
     }
 
-    /// Counts the volumes of a node's pods, unless that was done before.
+    /// Counts the volumes of a node, unless that was done before.
     fn look_at_volumes(&mut self, node: NodeIx) {
         let at = node.0 as usize;
         if matches!(self.node_volumes.get(at), Some(Some(_))) {
             return;
         }
-        let classes: Vec<ClassIx> = self.pods(node).map(|pod| self.class_of(pod)).collect();
-        let mut there = NodeVolumes::default();
-        self.work_units += u64::try_from(classes.len()).unwrap_or(u64::MAX) / 8;
-        for class in classes {
-            if !self.class(class).claims.is_empty() {
-                there.add(&self.volumes_of(class).attached, true);
-            }
-        }
+        let mut there = self.volumes_of_pods(self.pods(node).collect());
+        self.keep_attached(node, &mut there);
         if self.node_volumes.len() <= at {
             self.node_volumes.resize(at + 1, None);
         }
         self.node_volumes[at] = Some(there);
+    }
+
+    fn volumes_of_pods(&mut self, pods: Vec<PodRef>) -> NodeVolumes {
+        let mut there = NodeVolumes::default();
+        self.work_units += u64::try_from(pods.len()).unwrap_or(u64::MAX) / 8;
+        for pod in pods {
+            let class = self.class_of(pod);
+            if !self.class(class).claims.is_empty() {
+                there.add(&self.volumes_of(class).attached, true);
+            }
+        }
+        there
+    }
+
+    /// Counts what is attached to a node and used by no pod that is bound to it: volumes of pods that have finished or are
+    /// gone, until they are detached, and those of others. What bound pods use leaves with them. A pod that wants such a volume back
+    /// needs a second place, as the scheduler counts it.
+    ///
+    /// Source: kube-scheduler, nodevolumelimits/csi.go, getNodeVolumeAttachmentInfo.
+    fn keep_attached(&mut self, node: NodeIx, there: &mut NodeVolumes) {
+        let world = self.world();
+        let Some((_, _, entry)) = world.node_named(self.node(node).name()) else { return };
+        let storage = world.storage();
+        let attached = storage.attachments.of_node(&entry.name);
+        let handles = attached.filter_map(|name| storage.volumes.get(name)?.csi.as_ref());
+        let without_pod: Vec<_> = handles.filter(|(driver, handle)| !there.names(driver, handle)).collect();
+        if without_pod.is_empty() {
+            return;
+        }
+        let unfinished = |id: &&PodId| !world.pod(**id).pod.phase.finished();
+        let bound = entry.pods.iter().filter(unfinished).map(|id| PodRef::Real(*id)).collect();
+        let of_bound = self.volumes_of_pods(bound);
+        for (driver, handle) in without_pod {
+            if !of_bound.names(driver, handle) && !there.names(driver, handle) {
+                there.keep(driver, handle);
+            }
+        }
     }
 
     /// A pod has come to (`+1`) or gone from (`-1`) a node.

@@ -79,6 +79,8 @@ impl World {
             Delta::StorageCapacityDeleted(key) => {
                 self.storage.capacities.remove(&key);
             }
+            Delta::AttachmentApplied(attachment) => self.storage.attachments.insert(*attachment),
+            Delta::AttachmentDeleted(name) => self.storage.attachments.remove(&name),
             Delta::PriorityClassApplied(name, class) => {
                 self.priority_classes.insert(name, class);
             }
@@ -421,6 +423,7 @@ impl World {
             Delta::CsiNodeApplied(node, _) => (Kind::CsiNode, cluster_key(node)),
             Delta::CsiDriverApplied(name, _) => (Kind::CsiDriver, cluster_key(name)),
             Delta::StorageCapacityApplied(capacity) => (Kind::StorageCapacity, capacity.key.clone()),
+            Delta::AttachmentApplied(attachment) => (Kind::Attachment, cluster_key(&attachment.name)),
             Delta::PriorityClassApplied(name, _) => (Kind::PriorityClass, cluster_key(name)),
             Delta::BufferApplied(buffer) => (Kind::Buffer, buffer.key.clone()),
             Delta::PodTemplateApplied(template) => (Kind::PodTemplate, template.key.clone()),
@@ -468,6 +471,7 @@ impl World {
                 self.storage.required_drivers.retain(|name| !gone(&cluster_key(name)));
             }
             Kind::StorageCapacity => self.storage.capacities.retain(|key, _| !gone(key)),
+            Kind::Attachment => self.storage.attachments.retain(|name| !gone(&cluster_key(name))),
             Kind::PriorityClass => self.priority_classes.retain(|name, _| !gone(&cluster_key(name))),
             Kind::Buffer => self.standby.buffers.retain(|key, _| !gone(key)),
             Kind::PodTemplate => self.standby.templates.retain(|key, _| !gone(key)),

@@ -1,5 +1,6 @@
 //! State of the cluster as the watches delivered it, with sums kept incrementally. It decides nothing.
 
+pub mod attachment;
 pub mod buffer;
 mod canonical;
 pub mod capacity_quota;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use attachment::VolumeAttachment;
 use buffer::{CapacityBuffer, Quota, Standby, Template};
 pub use canonical::Canonical;
 use capacity_quota::CapacityQuota;
@@ -113,6 +115,10 @@ pub enum Delta {
     StorageCapacityApplied(Box<StorageCapacity>),
     /// A CSIStorageCapacity is gone.
     StorageCapacityDeleted(ObjectKey),
+    /// A VolumeAttachment is new or has changed.
+    AttachmentApplied(Box<VolumeAttachment>),
+    /// A VolumeAttachment is gone.
+    AttachmentDeleted(Arc<str>),
     /// A PriorityClass is new or has changed.
     PriorityClassApplied(Arc<str>, PriorityClass),
     /// A PriorityClass is gone.
@@ -197,6 +203,8 @@ pub enum Kind {
     CsiDriver,
     /// CSIStorageCapacities.
     StorageCapacity,
+    /// VolumeAttachments.
+    Attachment,
     /// PriorityClasses.
     PriorityClass,
     /// CapacityBuffers.
@@ -469,7 +477,7 @@ impl World {
         self.namespaces.get(name)
     }
 
-    /// Volumes, claims, storage classes and attach limits.
+    /// Volumes, claims, storage classes, attach limits and attached volumes.
     #[must_use]
     pub fn storage(&self) -> &Storage {
         &self.storage

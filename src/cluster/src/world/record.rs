@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::attachment::VolumeAttachment;
 use super::buffer::{CapacityBuffer, Quota, Standby, Template};
 use super::capacity_quota::CapacityQuota;
 use super::devices::DevicesRecord;
@@ -75,6 +76,9 @@ pub struct WorldRecord {
     /// The capacity that drivers have reported.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub storage_capacities: Vec<StorageCapacity>,
+    /// VolumeAttachments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volume_attachments: Vec<VolumeAttachment>,
     /// PriorityClasses.
     pub priority_classes: BTreeMap<Arc<str>, PriorityClass>,
     /// CapacityBuffers, and what they refer to; absent without any.
@@ -331,6 +335,7 @@ impl WorldRecord {
             reporting_drivers: storage.reporting_drivers.clone(),
             required_drivers: storage.required_drivers.clone(),
             storage_capacities: storage.capacities.values().cloned().collect(),
+            volume_attachments: storage.attachments.iter().cloned().collect(),
             priority_classes: world.priority_classes.clone(),
             standby,
             requests: world.requests.objects.values().cloned().collect(),
@@ -457,6 +462,8 @@ impl WorldRecord {
         }));
         let capacities = self.storage_capacities.iter();
         deltas.extend(capacities.map(|one| Delta::StorageCapacityApplied(Box::new(one.clone()))));
+        let attachments = self.volume_attachments.iter();
+        deltas.extend(attachments.map(|one| Delta::AttachmentApplied(Box::new(one.clone()))));
         deltas.extend(
             (self.priority_classes.iter())
                 .map(|(name, class)| Delta::PriorityClassApplied(name.clone(), *class)),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use serde::{Deserialize, Serialize};
 
+use super::attachment::Attachments;
 use crate::scheduling::constraints::{LabelSelector, RequiredNodeAffinity};
 use headroom_values::labels::{Labels, ObjectKey};
 
@@ -247,6 +248,8 @@ pub struct Storage {
     pub required_drivers: BTreeSet<Arc<str>>,
     /// The capacity that they have reported.
     pub capacities: BTreeMap<ObjectKey, StorageCapacity>,
+    /// Volumes that are attached to nodes.
+    pub attachments: Attachments,
 }
 
 impl Storage {

@@ -221,6 +221,12 @@ pub(super) fn sane_storage_capacity() -> String {
     .to_string()
 }
 
+pub(super) fn sane_attachment() -> String {
+    json!({"metadata": {"name": "csi-1"}, "spec": {"attacher": "ebs", "nodeName": "n1",
+        "source": {"persistentVolumeName": "vol-1"}}, "status": {"attached": true}})
+    .to_string()
+}
+
 pub(super) fn sane_priority_class() -> String {
     json!({"metadata": {"name": "high"}, "value": 1000, "globalDefault": false}).to_string()
 }

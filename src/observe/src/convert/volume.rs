@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use headroom_core::scheduling::constraints::RequiredNodeAffinity;
+use headroom_core::world::attachment::VolumeAttachment;
 use headroom_core::world::node::ZONE_LABEL;
 use headroom_core::world::volume::{
     AccessModes, AttachLimits, ClaimSpec, CsiDriver, FreeVolume, PriorityClass, StorageCapacity,
@@ -13,8 +14,8 @@ use super::{class, key_of, name_of};
 use crate::decoder::{Decoder, Error};
 use crate::slim::{
     self, Amounts, BIND_COMPLETED_ANNOTATION, DEFAULT_CLASS_ANNOTATION, QuantityText,
-    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
-    SlimStorageClass, SlimVolume,
+    SELECTED_NODE_ANNOTATION, SlimAttachment, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 
 /// Labels of a volume's place, and the label of nodes that each is compared with. Source: volumezone/volume_zone.go.
@@ -152,6 +153,20 @@ pub fn storage_capacity(slim: &SlimStorageCapacity, decoder: &mut Decoder) -> Re
         nodes: nodes.map(|nodes| class::selector(nodes, decoder)).transpose()?,
         largest_bytes: largest.map(|size| storage_bytes(&amount(size), decoder)).transpose()?,
     })
+}
+
+/// What is attached to a node; `None` for a volume without a name.
+///
+/// # Errors
+/// If it has no name.
+pub fn attachment(slim: &SlimAttachment, decoder: &mut Decoder) -> Result<Option<VolumeAttachment>, Error> {
+    let name = name_of(&slim.metadata, decoder)?;
+    let volume = slim.spec.source.persistent_volume_name.as_deref();
+    Ok(volume.map(|volume| VolumeAttachment {
+        name,
+        node: decoder.text(&slim.spec.node_name),
+        volume: decoder.text(volume),
+    }))
 }
 
 /// A priority class.

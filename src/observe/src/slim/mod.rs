@@ -45,8 +45,8 @@ pub use pod::{
 pub use request::SlimRequest;
 pub use volume::{
     BIND_COMPLETED_ANNOTATION, ClaimSpec, ClaimTemplate, DEFAULT_CLASS_ANNOTATION, EphemeralSource,
-    SELECTED_NODE_ANNOTATION, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass, SlimStorageCapacity,
-    SlimStorageClass, SlimVolume,
+    SELECTED_NODE_ANNOTATION, SlimAttachment, SlimClaim, SlimCsiDriver, SlimCsiNode, SlimPriorityClass,
+    SlimStorageCapacity, SlimStorageClass, SlimVolume,
 };
 pub use workload::{
     ReplicaStatus, SlimDaemonSet, SlimDeployment, SlimDisruptionBudget, SlimHpa, SlimJob, SlimReplicaSet,

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
-use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass};
+use k8s_openapi::api::storage::v1::{CSIDriver, CSINode, CSIStorageCapacity, StorageClass, VolumeAttachment};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -240,6 +240,36 @@ pub struct SlimStorageCapacity {
     pub capacity: Option<QuantityText>,
     /// The room for one volume.
     pub maximum_volume_size: Option<QuantityText>,
+}
+
+/// A VolumeAttachment.
+#[derive(kube::Resource, Clone, Debug, Default, Deserialize)]
+#[resource(inherit = VolumeAttachment)]
+pub struct SlimAttachment {
+    /// Metadata.
+    #[serde(deserialize_with = "super::meta")]
+    pub metadata: ObjectMeta,
+    /// Spec.
+    #[serde(default)]
+    pub spec: AttachmentSpec,
+}
+
+/// What is attached where.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachmentSpec {
+    /// Name of the node.
+    pub node_name: String,
+    /// The volume.
+    pub source: AttachmentSource,
+}
+
+/// A volume that is attached. One that its pod describes itself has no name and counts nowhere.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachmentSource {
+    /// Name of the PersistentVolume.
+    pub persistent_volume_name: Option<String>,
 }
 
 /// A PriorityClass.

@@ -24,7 +24,8 @@ const ZONE_ALIASES: [&str; 4] = [
 ];
 const MODES: [&str; 4] = ["ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"];
 
-/// Adds classes, volumes, claims, and what the drivers of each node attach.
+/// Adds classes, volumes, claims, and what the drivers of each node attach. VolumeAttachments are left out: on the simulated
+/// cluster a volume is attached to the nodes of its pods, and nowhere else.
 pub(super) fn add(snapshot: &Snapshot, initial_state: &mut InitialState) {
     let world = &snapshot.world;
     initial_state.objects.extend(world.storage_classes.iter().map(|one| (Kind::StorageClass, class(one))));
