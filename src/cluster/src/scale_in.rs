@@ -327,7 +327,7 @@ impl Picked<'_> {
             if !self.empties(share) {
                 continue;
             }
-            // Quotas only shrink, so that a price that has grown is the only one to look at again.
+            // Quotas only shrink, so prices only grow: if this one still comes first, it is the lowest of all.
             let now = Reverse((self.price(share), name, at));
             match queue.peek() {
                 Some(next) if now < *next => queue.push(now),

@@ -455,21 +455,26 @@ fn attached_volume_is_not_counted_twice() {
     check(world, &[]);
 }
 
-/// A node that attaches one volume of driver `disk`, the volume `left-over` attached to it, and the pod `db` that mounts
+/// A volume that is attached to a node.
+pub fn attached(name: &str, node: &str, volume: &str) -> Delta {
+    let attachment = VolumeAttachment { name: name.into(), node: node.into(), volume: volume.into() };
+    Delta::AttachmentApplied(Box::new(attachment))
+}
+
+/// A node that attaches this many volumes of driver `disk`, the volume `left-over` attached to it, and the pod `db` that mounts
 /// the volume `pv`.
 fn beside_left_over(limit: u32, on: &str) -> WorldBuilder {
     let anywhere = |name: &str| headroom_core::world::volume::Volume {
         node_affinity: None,
         ..volume(name, ZONE_LABEL, "a")
     };
-    let attached = VolumeAttachment { name: "csi-1".into(), node: on.into(), volume: "left-over".into() };
     one_group(1)
         .node(node("n1").of("general", "g-a").zone("a").age(3_600))
         .delta(attaches("n1", limit))
         .volume(anywhere("left-over"))
         .volume(anywhere("pv"))
         .claim(bound_claim("data", "pv"))
-        .delta(Delta::AttachmentApplied(Box::new(attached)))
+        .delta(attached("csi-1", on, "left-over"))
         .pod(db())
 }
 
@@ -505,40 +510,6 @@ fn a_volume_that_is_attached_for_a_pod_is_counted_once() {
 }
 
 #[test]
-fn pod_moves_only_to_where_its_volume_can_be_attached() {
-    let config: Config = config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))]);
-    let removed = |left_over_at: &str| {
-        let replica = |name: &str| pod(name).cpu("500m").owner("ReplicaSet", "web");
-        let attached = |name: &str, node: &str, volume: &str| {
-            let attachment = VolumeAttachment { name: name.into(), node: node.into(), volume: volume.into() };
-            Delta::AttachmentApplied(Box::new(attachment))
-        };
-        let world = world()
-            .controller(controller(ControllerKind::ReplicaSet, "web", 5, pod("x")))
-            .node(node("n1").of("a", "g").zone("z1"))
-            .node(node("n2").of("a", "g").zone("z1"))
-            .group("a", "g", "", 2)
-            .delta(attaches("n1", 1))
-            .delta(attaches("n2", 1))
-            .claim(bound_claim("data", "pv"))
-            .volume(volume("pv", ZONE_LABEL, "z1"))
-            .volume(volume("left-over", ZONE_LABEL, "z1"))
-            .delta(attached("csi-1", "n1", "pv"))
-            .delta(attached("csi-2", left_over_at, "left-over"))
-            .pod(replica("db").claim("data").on("n1"))
-            .pods((0..4).map(|n| replica(&format!("web-{n}")).cpu("700m").on("n2").build()));
-        let since = UnixTime(NOW.0 - 3600);
-        let memory = PoolHistory { unneeded: [("n1".into(), since)].into(), ..PoolHistory::default() };
-        let history = History { pools: BTreeMap::from([("a".into(), memory)]) };
-        let plan = plan(&world.build(), &history, &config, NOW);
-        let intents = plan.next_history.pools["a"].intents.clone();
-        intents.iter().any(|intent| matches!(intent.action, Action::Remove(_)))
-    };
-    assert!(removed("n3"), "the other node has a place for the volume");
-    assert!(!removed("n2"), "the other node has no place for the volume");
-}
-
-#[test]
 fn claim_for_one_pod_alone_keeps_the_second_pending() {
     let alone = VolumeClaim {
         spec: ClaimSpec { access: AccessModes::READ_WRITE_ONCE_POD, ..ClaimSpec::default() }.into(),
@@ -551,27 +522,46 @@ fn claim_for_one_pod_alone_keeps_the_second_pending() {
     assert_eq!(answer(used, "db").0, Reason::VolumeInUse);
 }
 
+/// True if node `n1` in zone `z1` is removed, whose pod has the volume `pv` of that zone, where the other node `n2` has room.
+fn is_emptied(zone_of_other: &str, others: impl IntoIterator<Item = Delta>) -> bool {
+    let config: Config = config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))]);
+    let replica = |name: &str| pod(name).cpu("500m").owner("ReplicaSet", "web");
+    let world = world()
+        .controller(controller(ControllerKind::ReplicaSet, "web", 5, pod("x")))
+        .node(node("n1").of("a", "g").zone("z1"))
+        .node(node("n2").of("a", "g").zone(zone_of_other))
+        .group("a", "g", "", 2)
+        .claim(bound_claim("data", "pv"))
+        .volume(volume("pv", ZONE_LABEL, "z1"))
+        .pod(replica("db").claim("data").on("n1"))
+        .pods((0..4).map(|n| replica(&format!("web-{n}")).cpu("700m").on("n2").build()));
+    let world = others.into_iter().fold(world, WorldBuilder::delta);
+    let since = UnixTime(NOW.0 - 3600);
+    let memory = PoolHistory { unneeded: [("n1".into(), since)].into(), ..PoolHistory::default() };
+    let history = History { pools: BTreeMap::from([("a".into(), memory)]) };
+    let plan = plan(&world.build(), &history, &config, NOW);
+    let intents = plan.next_history.pools["a"].intents.clone();
+    intents.iter().any(|intent| matches!(intent.action, Action::Remove(_)))
+}
+
 #[test]
 fn pod_moves_only_to_where_its_volume_is() {
-    let config: Config = config([pool("a").with(|pool| pool.scale_down.delay_after_add = Seconds(0))]);
-    let removed = |zone_of_other: &str| {
-        let replica = |name: &str| pod(name).cpu("500m").owner("ReplicaSet", "web");
-        let world = world()
-            .controller(controller(ControllerKind::ReplicaSet, "web", 5, pod("x")))
-            .node(node("n1").of("a", "g").zone("z1"))
-            .node(node("n2").of("a", "g").zone(zone_of_other))
-            .group("a", "g", "", 2)
-            .claim(bound_claim("data", "pv"))
-            .volume(volume("pv", ZONE_LABEL, "z1"))
-            .pod(replica("db").claim("data").on("n1"))
-            .pods((0..4).map(|n| replica(&format!("web-{n}")).cpu("700m").on("n2").build()));
-        let since = UnixTime(NOW.0 - 3600);
-        let memory = PoolHistory { unneeded: [("n1".into(), since)].into(), ..PoolHistory::default() };
-        let history = History { pools: BTreeMap::from([("a".into(), memory)]) };
-        let plan = plan(&world.build(), &history, &config, NOW);
-        let intents = plan.next_history.pools["a"].intents.clone();
-        intents.iter().any(|intent| matches!(intent.action, Action::Remove(_)))
+    assert!(is_emptied("z1", []), "the other node reaches the volume");
+    assert!(!is_emptied("z2", []), "the other node does not reach the volume");
+}
+
+#[test]
+fn pod_moves_only_to_where_its_volume_can_be_attached() {
+    let removed = |left_over_at: &str| {
+        let others = [
+            attaches("n1", 1),
+            attaches("n2", 1),
+            Delta::VolumeApplied(Box::new(volume("left-over", ZONE_LABEL, "z1"))),
+            attached("csi-1", "n1", "pv"),
+            attached("csi-2", left_over_at, "left-over"),
+        ];
+        is_emptied("z1", others)
     };
-    assert!(removed("z1"), "the other node reaches the volume");
-    assert!(!removed("z2"), "the other node does not reach the volume");
+    assert!(removed("n3"), "the other node has a place for the volume");
+    assert!(!removed("n2"), "the other node has no place for the volume");
 }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
 use headroom_core::testing::{NOW, controller, node, pod};
-use headroom_core::world::attachment::VolumeAttachment;
 use headroom_core::world::provider::{Instance, InstanceState, ProviderState};
 use headroom_core::world::record::WorldRecord;
 use headroom_core::world::volume::{AttachLimits, CsiDriver};
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::world::{Delta, Kind, World};
 use proptest::prelude::*;
+
+use crate::volumes::attached;
 
 /// A change over few names, so that objects are changed, deleted and made anew.
 fn delta() -> impl Strategy<Value = Delta> {
@@ -177,11 +178,6 @@ fn a_driver_is_required_until_its_object_no_longer_says_so() {
     assert_eq!(after(vec![Delta::CsiDriverApplied("disk".into(), CsiDriver::default())]), 0);
     assert_eq!(after(vec![Delta::CsiDriverDeleted("disk".into())]), 0);
     assert_eq!(after(vec![Delta::ListStarted(Kind::CsiDriver), Delta::ListEnded(Kind::CsiDriver)]), 0);
-}
-
-fn attached(name: &str, node: &str, volume: &str) -> Delta {
-    let attachment = VolumeAttachment { name: name.into(), node: node.into(), volume: volume.into() };
-    Delta::AttachmentApplied(Box::new(attachment))
 }
 
 #[test]

@@ -270,7 +270,7 @@ impl Snapshot<'_> {
         let bound = entry.pods.iter().filter(unfinished).map(|id| PodRef::Real(*id)).collect();
         let of_bound = self.volumes_of_pods(bound);
         for (driver, handle) in without_pod {
-            if !of_bound.names(driver, handle) && !there.names(driver, handle) {
+            if !of_bound.names(driver, handle) {
                 there.keep(driver, handle);
             }
         }
