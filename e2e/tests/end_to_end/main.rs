@@ -59,6 +59,8 @@ mod device_taint_rules;
 #[cfg(test)]
 mod devices;
 #[cfg(test)]
+mod devices_are_remembered_at_zero;
+#[cfg(test)]
 mod devices_as_extended_resources;
 #[cfg(test)]
 mod drain_of_a_pod_that_never_dies;
@@ -82,6 +84,8 @@ mod foreign_scheduler_buys_nothing;
 mod from_zero_to_running;
 #[cfg(test)]
 mod gang_keeps_its_nodes;
+#[cfg(test)]
+mod gang_keeps_to_one_domain;
 #[cfg(test)]
 mod gangs;
 #[cfg(test)]
