@@ -41,7 +41,8 @@ async fn nodes_of_a_gang_come_in_one_zone() {
         for name in ["w-0", "w-1"] {
             cluster.apply(member(name)).await?;
         }
-        wait::stays("no node is bought for a part", SEVERAL_PLANS, async || cluster.nodes_asked_for_are(0)).await?;
+        wait::stays("no node is bought for a part", SEVERAL_PLANS, async || cluster.nodes_asked_for_are(0))
+            .await?;
         cluster.apply(member("w-2")).await?;
         wait::until("all pods run", TWO_MINUTES, async || {
             cluster.running_pods_are("default", "app=train", 3).await

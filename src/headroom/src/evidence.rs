@@ -1,7 +1,6 @@
 //! Reads what explanations need beside decisions: workloads, their scalers, times of pods, events. It explains nothing.
 
 use std::borrow::Cow;
-use std::fmt;
 use std::marker::PhantomData;
 
 use headroom_core::labels::ObjectKey;
@@ -10,8 +9,8 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Resource;
-use serde::de::{DeserializeOwned, Error as _};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::gather::{Need, Reader};
@@ -37,59 +36,9 @@ const KINDS: [&str; 8] = [
 ];
 
 /// An object that explanations read and decisions do not, or otherwise.
-pub(crate) trait EvidenceSource:
-    Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static
-{
+pub(crate) trait EvidenceSource: Resource<DynamicType = ()> + DeserializeOwned {
     /// Adds the data of the object.
     fn add_to(&self, evidence: &mut Evidence);
-}
-
-/// Found at the API server where another kind is.
-macro_rules! served_as {
-    ($kind:ident) => {
-        type DynamicType = ();
-        type Scope = $kind::Scope;
-
-        fn kind(t: &()) -> Cow<'_, str> {
-            $kind::kind(t)
-        }
-
-        fn group(t: &()) -> Cow<'_, str> {
-            $kind::group(t)
-        }
-
-        fn version(t: &()) -> Cow<'_, str> {
-            $kind::version(t)
-        }
-
-        fn plural(t: &()) -> Cow<'_, str> {
-            $kind::plural(t)
-        }
-    };
-}
-
-/// One object of a list, read in two ways: as decisions see it, and as explanations do.
-#[derive(Clone, Debug)]
-pub(crate) struct Both<A, B>(pub A, pub B);
-
-impl<'de, A: DeserializeOwned, B: DeserializeOwned> Deserialize<'de> for Both<A, B> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let value = Value::deserialize(deserializer)?;
-        let second = B::deserialize(&value).map_err(D::Error::custom)?;
-        Ok(Both(serde_json::from_value(value).map_err(D::Error::custom)?, second))
-    }
-}
-
-impl<A: Resource<DynamicType = ()>, B> Resource for Both<A, B> {
-    served_as!(A);
-
-    fn meta(&self) -> &ObjectMeta {
-        self.0.meta()
-    }
-
-    fn meta_mut(&mut self) -> &mut ObjectMeta {
-        self.0.meta_mut()
-    }
 }
 
 /// A Deployment, ReplicaSet, StatefulSet, Job or DaemonSet as far as its size goes.
@@ -159,7 +108,24 @@ fn wanted_of_job(spec: ScaledSpec, status: &ScaledStatus) -> i32 {
 }
 
 impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
-    served_as!(K);
+    type DynamicType = ();
+    type Scope = K::Scope;
+
+    fn kind(t: &()) -> Cow<'_, str> {
+        K::kind(t)
+    }
+
+    fn group(t: &()) -> Cow<'_, str> {
+        K::group(t)
+    }
+
+    fn version(t: &()) -> Cow<'_, str> {
+        K::version(t)
+    }
+
+    fn plural(t: &()) -> Cow<'_, str> {
+        K::plural(t)
+    }
 
     fn meta(&self) -> &ObjectMeta {
         &self.metadata
@@ -172,7 +138,7 @@ impl<K: Resource<DynamicType = ()>> Resource for Scaled<K> {
 
 impl<K> EvidenceSource for Scaled<K>
 where
-    K: Resource<DynamicType = ()> + Clone + fmt::Debug + Send + 'static,
+    K: Resource<DynamicType = ()>,
 {
     fn add_to(&self, evidence: &mut Evidence) {
         let (kind, status) = (K::kind(&()), &self.status);

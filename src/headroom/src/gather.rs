@@ -1,7 +1,6 @@
 //! Reads a live cluster into a case, by lists alone: get and list is all it needs. It decides nothing.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,14 +13,17 @@ use headroom_core::world::provider::{GroupState, Instance, InstanceState, Provid
 use headroom_core::world::{Delta, World};
 use k8s_openapi::api::apps::v1::{DaemonSet, ReplicaSet, StatefulSet};
 use k8s_openapi::api::batch::v1::Job;
-use kube::api::{Api, ListParams};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::api::{ListParams, Request};
 use kube::config::{KubeConfigOptions, KubeconfigError};
-use kube::core::DeserializeGuard;
 use kube::{Client, Config, Resource};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::evidence::{self, Both, EvidenceSource, Scaled, TimedPod};
+use crate::evidence::{self, EvidenceSource, Scaled, TimedPod};
 use crate::source::Live;
 use crate::terminal;
 use headroom_api::{NodePoolStatus, StoredClusterScalingPolicy, StoredNodePool};
@@ -189,6 +191,36 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
         .with_context(|| format!("{url} is not a Headroom operator, or has a different version"))
 }
 
+/// A list that is read page by page.
+struct Listing {
+    plural: String,
+    path: String,
+    need: Need,
+    params: ListParams,
+    /// Pages that have been read.
+    pages: usize,
+    ended: bool,
+}
+
+impl Listing {
+    fn of<K: Resource<DynamicType = ()>>(need: Need, fields: &str) -> Self {
+        let mut params = ListParams::default().limit(PAGE_SIZE);
+        if !fields.is_empty() {
+            params = params.fields(fields);
+        }
+        let (plural, path) = (K::plural(&()).into_owned(), K::url_path(&(), None));
+        Self { plural, path, need, params, pages: 0, ended: false }
+    }
+}
+
+/// A page of a list of any kind, whose objects are still text.
+#[derive(Deserialize)]
+struct Page {
+    metadata: ListMeta,
+    #[serde(default)]
+    items: Option<Vec<Box<RawValue>>>,
+}
+
 /// Reads lists and notes what could not be read.
 pub(crate) struct Reader {
     client: Client,
@@ -228,41 +260,77 @@ impl Reader {
     /// If a kind that must be read cannot be read; with advice.
     pub(crate) async fn list<K>(&mut self, need: Need, fields: &str) -> anyhow::Result<Vec<K>>
     where
-        K: Resource<DynamicType = ()> + DeserializeOwned + Clone + fmt::Debug + Send + 'static,
+        K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let plural = K::plural(&()).into_owned();
-        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
-        let mut params = ListParams::default().limit(PAGE_SIZE).fields(fields);
+        let mut listing = Listing::of::<K>(need, fields);
         let mut objects = Vec::new();
-        loop {
-            let page = match api.list(&params).await {
-                Ok(page) => page,
-                Err(error) if need == Need::Must => return Err(explained(error, &plural)),
-                Err(kube::Error::Api(status)) if status.code == FORBIDDEN => {
-                    self.forbidden.push(plural);
-                    return Ok(objects);
-                }
-                Err(error) => {
-                    self.gaps.push(format!("{plural}: {:#}", explained(error, &plural)));
-                    return Ok(objects);
-                }
-            };
-            for object in page.items {
-                match object.0 {
-                    Ok(object) => objects.push(object),
-                    Err(invalid) => self.gaps.push(format!(
-                        "{plural} {}: {}",
-                        invalid.metadata.name.as_deref().unwrap_or("?"),
-                        invalid.error
-                    )),
-                }
-            }
-            self.progress.say(self.host.monotonic(), &plural, objects.len());
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => params = params.continue_token(&token),
-                None => return Ok(objects),
+        while let Some(page) = self.next_page(&mut listing, objects.len()).await? {
+            objects.extend(page.iter().filter_map(|text| self.decoded(&listing.plural, text)));
+        }
+        Ok(objects)
+    }
+
+    /// The object of that text; one that cannot be understood is noted.
+    fn decoded<K: DeserializeOwned>(&mut self, plural: &str, text: &RawValue) -> Option<K> {
+        match serde_json::from_str(text.get()) {
+            Ok(object) => Some(object),
+            Err(error) => {
+                self.note_broken(plural, text, &error);
+                None
             }
         }
+    }
+
+    fn note_broken(&mut self, plural: &str, text: &RawValue, error: &serde_json::Error) {
+        let value: Value = serde_json::from_str(text.get()).unwrap_or_default();
+        let name = value["metadata"]["name"].as_str().unwrap_or("?");
+        self.gaps.push(format!("{plural} {name}: {error}"));
+    }
+
+    /// The next page of a list as texts, which the caller decodes: this is compiled once and not once a kind. `None` after the
+    /// last one, and when what may be missing cannot be read, which is noted.
+    ///
+    /// # Errors
+    /// If a kind that must be read cannot be read; with advice.
+    async fn next_page(
+        &mut self,
+        listing: &mut Listing,
+        read: usize,
+    ) -> anyhow::Result<Option<Vec<Box<RawValue>>>> {
+        if 0 < listing.pages {
+            self.progress.say(self.host.monotonic(), &listing.plural, read);
+        }
+        if listing.ended {
+            return Ok(None);
+        }
+        let request = Request::new(&*listing.path).list(&listing.params);
+        let request = request.with_context(|| format!("failed to list {}", listing.plural))?;
+        let page: Page = match self.client.request(request).await {
+            Ok(page) => page,
+            Err(error) if listing.need == Need::Must => return Err(explained(error, &listing.plural)),
+            Err(kube::Error::Api(status)) if status.code == FORBIDDEN => {
+                self.forbidden.push(listing.plural.clone());
+                return Ok(None);
+            }
+            Err(error) => {
+                let why = explained(error, &listing.plural);
+                self.gaps.push(format!("{}: {why:#}", listing.plural));
+                return Ok(None);
+            }
+        };
+        listing.pages += 1;
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => listing.params.continue_token = Some(token),
+            None => listing.ended = true,
+        }
+        Ok(Some(page.items.unwrap_or_default()))
+    }
+
+    /// The number of objects on the first page of one object, or the server's error: without the kind it is 404.
+    async fn look(&self, path: String) -> Result<usize, kube::Error> {
+        let request = Request::new(path).list_metadata(&ListParams::default().limit(1));
+        let request = request.map_err(kube::Error::BuildRequest)?;
+        Ok(self.client.request::<Page>(request).await?.items.unwrap_or_default().len())
     }
 
     /// Feeds every object of a kind as a watch would.
@@ -318,8 +386,7 @@ impl Reader {
     /// Feeds all objects of a kind; true if the server has the kind. An empty list counts too: a pod may name an
     /// object that does not exist.
     async fn listed_kind<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
-        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
-        if api.list_metadata(&ListParams::default().limit(1)).await.is_err() {
+        if self.look(K::url_path(&(), None)).await.is_err() {
             return false;
         }
         let port = feed.port::<K>();
@@ -331,9 +398,8 @@ impl Reader {
 
     /// Feeds the objects of a kind that may not be installed; true if there are any.
     async fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
-        let api = Api::<DeserializeGuard<K>>::all(self.client.clone());
-        match api.list_metadata(&ListParams::default().limit(1)).await {
-            Ok(list) if list.items.is_empty() => false,
+        match self.look(K::url_path(&(), None)).await {
+            Ok(0) => false,
             Err(kube::Error::Api(status)) if status.code == 404 => false,
             // What cannot be read is noted by the whole list.
             Ok(_) | Err(_) => self.feed::<K>(feed, Need::May).await.is_ok(),
@@ -347,11 +413,17 @@ impl Reader {
         need: Need,
         evidence: &mut Evidence,
     ) -> anyhow::Result<()> {
-        let objects = self.list::<Both<K, T>>(need, K::FIELD_SELECTOR).await?;
+        let mut listing = Listing::of::<K>(need, K::FIELD_SELECTOR);
         let port = feed.port::<K>();
-        for Both(object, source) in objects {
-            source.add_to(evidence);
-            port.applied(object);
+        let mut read = 0;
+        while let Some(page) = self.next_page(&mut listing, read).await? {
+            read += page.len();
+            for text in &page {
+                let Some(object) = self.decoded::<K>(&listing.plural, text) else { continue };
+                let Some(source) = self.decoded::<T>(&listing.plural, text) else { continue };
+                source.add_to(evidence);
+                port.applied(object);
+            }
         }
         Ok(())
     }
