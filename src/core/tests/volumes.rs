@@ -456,7 +456,7 @@ fn attached_volume_is_not_counted_twice() {
 }
 
 /// A volume that is attached to a node.
-fn attached(name: &str, node: &str, volume: &str) -> Delta {
+pub(crate) fn attached(name: &str, node: &str, volume: &str) -> Delta {
     let attachment = VolumeAttachment { name: name.into(), node: node.into(), volume: volume.into() };
     Delta::AttachmentApplied(Box::new(attachment))
 }
