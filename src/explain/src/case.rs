@@ -11,6 +11,7 @@ use headroom_core::snapshot::Snapshot;
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
 use headroom_core::world::view::{Freshness, View};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::checked;
@@ -108,9 +109,9 @@ impl Case {
     ///
     /// # Errors
     /// If it cannot be read, is not a snapshot, or is of another version.
-    pub fn read<R: Read>(open: impl Fn() -> std::io::Result<R>) -> Result<Self, Error> {
+    pub fn read<'r>(open: &dyn Fn() -> std::io::Result<Box<dyn Read + 'r>>) -> Result<Self, Error> {
         checked::check(open()?, checked::LIMITS)?;
-        Ok(serde_json::from_reader(BufReader::with_capacity(1 << 16, open()?))?)
+        Ok(from_json(&mut open()?)?)
     }
 
     /// The same, without control characters and marks of writing direction, as [`Self::printable`] makes it: they are replaced
@@ -118,8 +119,8 @@ impl Case {
     ///
     /// # Errors
     /// As [`Self::read`].
-    pub fn read_printable<R: Read>(open: impl Fn() -> std::io::Result<R>) -> Result<Self, Error> {
-        let mut case = Self::read(|| Ok(Clean::new(open()?)))?;
+    pub fn read_printable<'r>(open: &dyn Fn() -> std::io::Result<Box<dyn Read + 'r>>) -> Result<Self, Error> {
+        let mut case = Self::read(&|| Ok(Box::new(Clean::new(open()?))))?;
         case.evidence.sort();
         Ok(case)
     }
@@ -137,8 +138,7 @@ impl Case {
         }
         let text = serde_json::to_string(&self)?;
         drop(self);
-        let clean = BufReader::with_capacity(1 << 16, Clean::new(text.as_bytes()));
-        let mut case: Self = serde_json::from_reader(clean)?;
+        let mut case: Self = from_json(&mut Clean::new(text.as_bytes()))?;
         case.evidence.sort();
         Ok(case)
     }
@@ -182,6 +182,19 @@ impl Case {
         self.evidence.hide(&hider);
         self.names_hidden = true;
     }
+}
+
+/// The input of decisions in the operator's own words, as it shows them at `/debug/snapshot`.
+///
+/// # Errors
+/// If the text is nothing of the kind, or of another version.
+pub fn input_of(text: &str) -> Result<Snapshot, Error> {
+    Ok(from_json(&mut text.as_bytes())?)
+}
+
+/// A value out of JSON, by one type of reader: what reads a case is much code, and would be compiled anew for each.
+fn from_json<T: DeserializeOwned>(read: &mut dyn Read) -> serde_json::Result<T> {
+    serde_json::from_reader(BufReader::with_capacity(1 << 16, read))
 }
 
 /// Looks for hidden characters in what is written to it, and keeps nothing.

@@ -187,7 +187,7 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
             return Err(anyhow!(error)).with_context(|| format!("failed to ask the operator at {url}"));
         }
     };
-    serde_json::from_str(&text)
+    headroom_explain::case::input_of(&text)
         .with_context(|| format!("{url} is not a Headroom operator, or has a different version"))
 }
 

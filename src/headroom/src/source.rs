@@ -112,15 +112,15 @@ fn read_bounded(form: Form, file: &Path, bytes_max: u64) -> Result<Case, headroo
     if fs::metadata(file).is_ok_and(|found| !found.is_file()) {
         let mut bytes = Vec::new();
         Bounded::new(fs::File::open(file)?, bytes_max).read_to_end(&mut bytes)?;
-        return taken_in(form, || Ok(Bounded::new(unpacked(file, bytes.as_slice()), bytes_max)));
+        return taken_in(form, &|| Ok(Box::new(Bounded::new(unpacked(file, bytes.as_slice()), bytes_max))));
     }
-    taken_in(form, || Ok(Bounded::new(unpacked(file, fs::File::open(file)?), bytes_max)))
+    taken_in(form, &|| Ok(Box::new(Bounded::new(unpacked(file, fs::File::open(file)?), bytes_max))))
 }
 
 /// The case of a file as a form shows it: see [`Output::shown`].
-fn taken_in<R: Read>(
+fn taken_in<'r>(
     form: Form,
-    open: impl Fn() -> std::io::Result<R>,
+    open: &dyn Fn() -> std::io::Result<Box<dyn Read + 'r>>,
 ) -> Result<Case, headroom_explain::Error> {
     match form {
         Form::Text => Case::read_printable(open),

@@ -152,7 +152,7 @@ fn a_snapshot_is_cleaned_while_it_is_read_as_a_case_is_cleaned() {
     let mut value: Value = serde_json::from_str(&example_text()).unwrap();
     poisoned(&mut value, "\u{1b}[2J\u{202e}\n");
     let text = value.to_string();
-    let read = Case::read_printable(|| Ok(text.as_bytes())).unwrap();
+    let read = Case::read_printable(&|| Ok(Box::new(text.as_bytes()))).unwrap();
     assert!(!hidden_in(&read.render().unwrap()));
     assert_eq!(read, Case::parse(&text).unwrap().printable().unwrap());
 }
