@@ -149,11 +149,30 @@ impl Aws {
     /// One call of the AWS API with the test's own key, as a person with a command line makes it: parameters are those
     /// of the service's query protocol, such as `Tags.member.1.Key`. Errors with AWS's code and message.
     pub async fn call(&self, service: &str, action: &str, params: &[(&str, &str)]) -> Result<String> {
+        self.call_with(TEST_KEY, service, action, params).await
+    }
+
+    /// The access key of a session of a role; its calls are about the role's account.
+    pub async fn assume(&self, role: &str) -> Result<String> {
+        let params = [("RoleArn", role), ("RoleSessionName", TEST_KEY)];
+        let answer = self.call("sts", "AssumeRole", &params).await?;
+        Ok(between(&answer, "AccessKeyId").to_owned())
+    }
+
+    /// [`Aws::call`] with another access key.
+    pub async fn call_with(
+        &self,
+        key: &str,
+        service: &str,
+        action: &str,
+        params: &[(&str, &str)],
+    ) -> Result<String> {
         let version = match service {
             "autoscaling" => "2011-01-01",
             "ec2" => "2016-11-15",
             "iam" => "2010-05-08",
             "sqs" => "2012-11-05",
+            "sts" => "2011-06-15",
             other => bail!("the test does not know service {other}"),
         };
         let all = [("Action", action), ("Version", version)];
@@ -161,7 +180,7 @@ impl Aws {
             all.iter().chain(params).map(|(key, value)| format!("{}={}", encoded(key), encoded(value)));
         let body = pairs.collect::<Vec<_>>().join("&");
         let auth = format!(
-            "AWS4-HMAC-SHA256 Credential={TEST_KEY}/20260101/{REGION}/{service}/aws4_request, SignedHeaders=host, Signature=0"
+            "AWS4-HMAC-SHA256 Credential={key}/20260101/{REGION}/{service}/aws4_request, SignedHeaders=host, Signature=0"
         );
         let headers =
             [("Content-Type", "application/x-www-form-urlencoded"), ("Authorization", auth.as_str())];

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::Aws;
+use super::{Aws, TEST_KEY};
 
 /// An image that the simulator knows.
 const IMAGE: &str = "ami-03cf127a";
@@ -23,6 +23,7 @@ pub struct GroupBuilder<'a> {
     described: bool,
     tags: Vec<(String, String)>,
     more: Vec<(String, String)>,
+    key: String,
 }
 
 impl Aws {
@@ -41,6 +42,7 @@ impl Aws {
             described: false,
             tags: Vec::new(),
             more: Vec::new(),
+            key: TEST_KEY.to_owned(),
         }
     }
 
@@ -120,6 +122,12 @@ impl GroupBuilder<'_> {
         self
     }
 
+    /// Made with this access key, in its account.
+    pub fn made_with(mut self, key: &str) -> Self {
+        key.clone_into(&mut self.key);
+        self
+    }
+
     /// Any other parameter of CreateAutoScalingGroup, or another value of one that is set anyway.
     pub fn param(mut self, key: &str, value: &str) -> Self {
         self.more.push((key.to_owned(), value.to_owned()));
@@ -133,7 +141,7 @@ impl GroupBuilder<'_> {
             ("LaunchTemplateData.ImageId", IMAGE),
             ("LaunchTemplateData.InstanceType", &self.instance_type),
         ];
-        self.aws.call("ec2", "CreateLaunchTemplate", &template).await?;
+        self.aws.call_with(&self.key, "ec2", "CreateLaunchTemplate", &template).await?;
         let mut params = vec![
             ("AutoScalingGroupName".to_owned(), self.name.clone()),
             ("MinSize".to_owned(), self.min.to_string()),
@@ -171,7 +179,7 @@ impl GroupBuilder<'_> {
         params.retain(|(key, _)| self.more.iter().all(|(other, _)| other != key));
         params.extend(self.more);
         let params: Vec<(&str, &str)> = params.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        self.aws.call("autoscaling", "CreateAutoScalingGroup", &params).await?;
+        self.aws.call_with(&self.key, "autoscaling", "CreateAutoScalingGroup", &params).await?;
         Ok(())
     }
 }

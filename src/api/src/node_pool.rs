@@ -29,6 +29,12 @@ pub const PRICE_PATTERN: &str = r"^[0-9]{1,6}(\.[0-9]{1,6})?$";
 /// The form of a region's name.
 pub const AWS_REGION_PATTERN: &str = r"^[a-z]{2,}(-[a-z0-9]+)+$";
 
+/// The form of the ARN of a role.
+pub const AWS_ROLE_PATTERN: &str = r"^arn:aws[a-z0-9-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]+$";
+
+/// The form of an external id, as STS takes it.
+pub const AWS_EXTERNAL_ID_PATTERN: &str = r"^[A-Za-z0-9_+=,.@:/-]+$";
+
 /// The form of a queue's name, as SQS takes it.
 pub const AWS_QUEUE_PATTERN: &str = r"^[0-9A-Za-z_-]+$";
 
@@ -297,6 +303,11 @@ pub struct AwsProvider {
     #[schemars(length(min = 1, max = 32), regex(pattern = AWS_REGION_PATTERN))]
     pub region: Option<String>,
 
+    /// Role that is assumed for all calls of this pool, in another account or in the same one. Default: the operator's own
+    /// identity makes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub assume_role: Option<AwsRole>,
+
     /// Name of the cluster. With it `tagSelector` finds only groups that also have the tag
     /// `k8s.io/cluster-autoscaler/<clusterName>`. Default: none; required with `managed`, and with `tagSelector` unless
     /// `anyCluster` is set.
@@ -342,6 +353,20 @@ pub struct AwsProvider {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 80), regex(pattern = AWS_QUEUE_PATTERN))]
     pub interruption_queue: Option<String>,
+}
+
+/// A role that is assumed.
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwsRole {
+    /// ARN of the role. Its trust policy must let the operator's identity assume it, and that needs `sts:AssumeRole` on it.
+    #[schemars(length(min = 20, max = 2048), regex(pattern = AWS_ROLE_PATTERN))]
+    pub arn: String,
+
+    /// External id that the role's trust policy asks for. Default: none is sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 2, max = 1224), regex(pattern = AWS_EXTERNAL_ID_PATTERN))]
+    pub external_id: Option<String>,
 }
 
 /// Assumed shape of a new node of a group with several types of machine.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_config::SdkConfig;
+use aws_credential_types::Credentials;
 use aws_credential_types::provider::ProvideCredentials;
 use aws_sigv4::http_request::{SignableBody, SignableRequest, SigningSettings, sign};
 use aws_sigv4::sign::v4;
@@ -26,6 +27,7 @@ use super::calls::{
     CallError, InstanceType, NodeGroup, Offer, SpotPrice, Subnet, TemplateData, Trouble, outcome,
 };
 use super::group::{Requirements, TemplateRef};
+use super::role::chain;
 use super::xml::{self, Element};
 use headroom_observe::host::Host;
 use headroom_provider::aws::Subnets;
@@ -47,6 +49,8 @@ pub(super) const DELETE_MESSAGE: &str = "sqs:DeleteMessage";
 const EC2_VERSION: &str = "2016-11-15";
 /// Most pages of one answer: all types of a region are some ten.
 const PAGES_MAX: usize = 40;
+/// Time before their end from which credentials are renewed.
+const RENEWED_BEFORE: Duration = Duration::from_secs(300);
 /// Names in one call for instance types.
 const TYPES_PER_CALL: usize = 100;
 
@@ -60,6 +64,8 @@ pub struct Reader {
     sqs: Service,
     host: Arc<Host>,
     gate: Arc<dyn Gate>,
+    /// Credentials of the last call, for as long as they are good.
+    kept: tokio::sync::Mutex<Option<Credentials>>,
 }
 
 /// The budget of calls to EC2 in a region; that of EKS is as large.
@@ -112,7 +118,30 @@ impl Reader {
             timeout: QUEUE_TIMEOUT,
             ..service("sqs", "AWS_ENDPOINT_URL_SQS", &host)
         };
-        Self { config: config.clone(), connector, region, ec2, eks, sqs, host, gate }
+        let kept = tokio::sync::Mutex::default();
+        Self { config: config.clone(), connector, region, ec2, eks, sqs, host, gate, kept }
+    }
+
+    /// Credentials for a call. Those that end are found once and kept until they soon do: to find them takes a call to STS, or to
+    /// the metadata service. Those that never end are read anew, since nothing tells when they are changed.
+    async fn credentials(&self) -> Result<Credentials, String> {
+        let mut kept = self.kept.lock().await;
+        let now = self.host.wall().into();
+        let left = |kept: &Credentials| kept.expiry().and_then(|end| end.duration_since(now).ok());
+        if let Some(kept) = kept.as_ref().filter(|kept| left(kept).is_some_and(|left| RENEWED_BEFORE < left))
+        {
+            return Ok(kept.clone());
+        }
+        let found = match self.config.credentials_provider() {
+            Some(provider) => provider.provide_credentials().await.map_err(|error| chain(&error)),
+            None => Err("no credentials are configured".to_owned()),
+        };
+        match (found, kept.as_ref()) {
+            (Ok(found), _) => Ok(kept.insert(found).clone()),
+            // They are good until their end.
+            (Err(_), Some(kept)) if left(kept).is_some() => Ok(kept.clone()),
+            (Err(words), _) => Err(words),
+        }
     }
 
     /// Reads a version of a launch template; `None` when there is no such template or version.
@@ -384,13 +413,7 @@ impl Reader {
             code: "NoCredentials".to_owned(),
             message,
         };
-        let provider = self
-            .config
-            .credentials_provider()
-            .ok_or_else(|| no_credentials("no credentials are configured".to_owned()))?;
-        let credentials =
-            provider.provide_credentials().await.map_err(|error| no_credentials(error.to_string()))?;
-        let identity = credentials.into();
+        let identity = self.credentials().await.map_err(no_credentials)?.into();
         let broken =
             |error: &dyn std::fmt::Display| CallError::not_sent(action, format!("cannot sign: {error}"));
         let params = v4::SigningParams::builder()

@@ -13,6 +13,8 @@ use super::origin::Origin;
 pub struct Group {
     /// Its name.
     pub name: Arc<str>,
+    /// Number of its account, of its ARN; empty if AWS does not report one.
+    pub account: Arc<str>,
     /// MinSize.
     pub min: u32,
     /// MaxSize.

@@ -17,6 +17,7 @@ mod queues;
 mod quota;
 mod requirements;
 mod resize;
+mod role;
 mod sdk;
 mod shape;
 pub mod snapshot;
@@ -45,18 +46,22 @@ use headroom_provider::{
     ProviderSettings,
 };
 
-pub use headroom_provider::aws::{MixedTypes, NamedGroup, Settings};
+pub use headroom_provider::aws::{MixedTypes, NamedGroup, Role, Settings};
 
 /// A region's name and its calls.
 pub type RegionCalls = (Arc<str>, Arc<dyn Calls>);
 
 /// Finds the calls of a region.
 pub trait Connect: Send + Sync {
-    /// The calls of `region`, or of the one that the environment names, and its name.
+    /// The calls of `region`, or of the one that the environment names, and its name; made by `role`, if there is one.
     ///
     /// # Errors
     /// In words, when no region is set.
-    fn connect<'a>(&'a self, region: Option<&'a str>) -> BoxFuture<'a, Result<RegionCalls, String>>;
+    fn connect<'a>(
+        &'a self,
+        region: Option<&'a str>,
+        role: Option<&'a Role>,
+    ) -> BoxFuture<'a, Result<RegionCalls, String>>;
 }
 
 /// AWS itself, by the SDK's usual chain of configuration.
@@ -74,9 +79,13 @@ impl RealAws {
 }
 
 impl Connect for RealAws {
-    fn connect<'a>(&'a self, region: Option<&'a str>) -> BoxFuture<'a, Result<RegionCalls, String>> {
+    fn connect<'a>(
+        &'a self,
+        region: Option<&'a str>,
+        role: Option<&'a Role>,
+    ) -> BoxFuture<'a, Result<RegionCalls, String>> {
         Box::pin(async move {
-            let config = sdk::load(region).await?;
+            let config = sdk::load(region, role).await?;
             let name: Arc<str> = config.region().map(ToString::to_string).unwrap_or_default().into();
             let reader = ec2::Reader::new(&config, self.host.clone(), self.gate.clone());
             let calls = sdk::Sdk::new(&config, reader, self.host.clone(), self.gate.clone());
@@ -90,13 +99,14 @@ pub struct Aws {
     connect: Box<dyn Connect>,
     host: Arc<Host>,
     gate: Arc<dyn Gate>,
-    regions: tokio::sync::Mutex<BTreeMap<Option<Arc<str>>, Region>>,
+    regions: tokio::sync::Mutex<BTreeMap<(Option<Arc<str>>, Option<Role>), Region>>,
 }
 
-/// A region, once connected.
+/// A region as one identity sees it, once connected.
 #[derive(Clone)]
 struct Region {
     name: Arc<str>,
+    role: Option<Role>,
     cloud: Arc<Cloud>,
 }
 
@@ -109,26 +119,28 @@ impl Aws {
 
     async fn region(&self, settings: &Settings) -> Result<Region, Error> {
         let mut regions = self.regions.lock().await;
-        if let Some(region) = regions.get(&settings.region) {
+        let asked = (settings.region.clone(), settings.role.clone());
+        if let Some(region) = regions.get(&asked) {
             return Ok(region.clone());
         }
         let (name, calls) = self
             .connect
-            .connect(settings.region.as_deref())
+            .connect(settings.region.as_deref(), settings.role.as_ref())
             .await
             .map_err(|words| Error::refused(FailureClass::InvalidConfiguration, words))?;
         // The environment's region may be one that a pool names too: then they share what is read.
-        let known = regions.values().find(|region| region.name == name).cloned();
+        let same = |region: &&Region| region.name == name && region.role == settings.role;
+        let known = regions.values().find(same).cloned();
         let region = known.unwrap_or_else(|| {
             let cloud = Cloud::new(calls, self.host.clone(), self.gate.clone());
-            Region { name, cloud: Arc::new(cloud) }
+            Region { name, role: settings.role.clone(), cloud: Arc::new(cloud) }
         });
-        regions.insert(settings.region.clone(), region.clone());
+        regions.insert(asked, region.clone());
         Ok(region)
     }
 
     async fn observe_all(&self, pools: &[Asked<'_>]) -> Vec<Result<Observation, Error>> {
-        let mut regions: BTreeMap<Arc<str>, (Arc<Cloud>, Wanted)> = BTreeMap::new();
+        let mut regions: BTreeMap<(Arc<str>, Option<Role>), (Arc<Cloud>, Wanted)> = BTreeMap::new();
         let mut of_pools = Vec::with_capacity(pools.len());
         for asked in pools {
             let region = match settings_of(asked.pool) {
@@ -136,7 +148,7 @@ impl Aws {
                 Err(error) => Err(error),
             };
             if let Ok((settings, region)) = &region {
-                let entry = regions.entry(region.name.clone());
+                let entry = regions.entry((region.name.clone(), region.role.clone()));
                 let (_, wanted) = entry.or_insert_with(|| (region.cloud.clone(), Wanted::default()));
                 wanted.names.extend(settings.groups.iter().map(|group| group.name.clone()));
                 wanted.selectors.extend(settings.tags());
@@ -181,7 +193,7 @@ impl Aws {
             view::claimed(settings, &snapshot)
         };
         let foreign = claimed.iter().find_map(|name| {
-            let owner = owners.get(&(region.name.clone(), name.clone()))?;
+            let owner = owners.get(&region.place_of(name))?;
             (*owner != pool.name)
                 .then(|| format!("group {name} belongs to the older pool {owner}: remove it from one"))
         });
@@ -203,8 +215,19 @@ impl Aws {
     }
 }
 
-/// The pool that owns each group, by region and group.
-type Owners = BTreeMap<(Arc<str>, Arc<str>), Arc<str>>;
+/// A group's region, its account and its name.
+type Place = (Arc<str>, Arc<str>, Arc<str>);
+
+impl Region {
+    /// Where a group is. Two roles of one account show the same groups.
+    fn place_of(&self, group: &Arc<str>) -> Place {
+        let account = self.cloud.snapshot().groups.get(group).map(|read| read.group.account.clone());
+        (self.name.clone(), account.unwrap_or_default(), group.clone())
+    }
+}
+
+/// The pool that owns each group.
+type Owners = BTreeMap<Place, Arc<str>>;
 
 /// Of several claims on one group the oldest pool's holds (tie: by name).
 fn owners(pools: &[Asked<'_>], regions: &[Result<(&Settings, Region), Error>]) -> Owners {
@@ -215,7 +238,7 @@ fn owners(pools: &[Asked<'_>], regions: &[Result<(&Settings, Region), Error>]) -
         let Ok((settings, region)) = &regions[index] else { continue };
         let claimed = view::claimed(settings, &region.cloud.snapshot());
         for name in claimed {
-            owners.entry((region.name.clone(), name)).or_insert_with(|| pools[index].pool.name.clone());
+            owners.entry(region.place_of(&name)).or_insert_with(|| pools[index].pool.name.clone());
         }
     }
     owners

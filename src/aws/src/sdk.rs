@@ -7,6 +7,7 @@ use std::time::Duration;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{BehaviorVersion, Region, SdkConfig};
+use aws_credential_types::provider::SharedCredentialsProvider;
 use aws_sdk_autoscaling::Client;
 use aws_sdk_autoscaling::config::Builder as ServiceConfig;
 use aws_sdk_autoscaling::error::{DisplayErrorContext, ProvideErrorMetadata, SdkError};
@@ -24,8 +25,9 @@ use super::calls::{
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
 use super::origin::Origin;
+use super::role::{AssumedRole, chain};
 use headroom_observe::host::Host;
-use headroom_provider::aws::Subnets;
+use headroom_provider::aws::{Role, Subnets};
 use headroom_provider::gate::Gate;
 
 /// Longest one attempt of a call may take.
@@ -48,11 +50,12 @@ pub(crate) struct Sdk {
     gate: Arc<dyn Gate>,
 }
 
-/// The configuration of the usual chain: environment, profile, web identity, container, instance metadata.
+/// The configuration of the usual chain: environment, profile, web identity, container, instance metadata. With `role`, what the
+/// chain finds assumes that role, anew before its credentials end.
 ///
 /// # Errors
 /// If no region is set anywhere.
-pub(crate) async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
+pub(crate) async fn load(region: Option<&str>, role: Option<&Role>) -> Result<SdkConfig, String> {
     let http =
         aws_smithy_http_client::Builder::new().tls_provider(Provider::Rustls(CryptoMode::Ring)).build_https();
     let mut loader = aws_config::defaults(BehaviorVersion::latest()).http_client(http);
@@ -63,7 +66,9 @@ pub(crate) async fn load(region: Option<&str>) -> Result<SdkConfig, String> {
     if config.region().is_none() {
         return Err("no region is set: set provider.aws.region, or AWS_REGION in the environment".to_owned());
     }
-    Ok(config)
+    let Some(role) = role else { return Ok(config) };
+    let assumed = SharedCredentialsProvider::new(AssumedRole::new(role, &config).await);
+    Ok(config.into_builder().credentials_provider(assumed).build())
 }
 
 /// The budget of calls to Auto Scaling in a region.
@@ -406,7 +411,7 @@ fn credentials_failure(dispatch: &aws_smithy_runtime_api::client::result::Dispat
     let connector = dispatch.as_connector_error()?;
     let words = DisplayErrorContext(connector).to_string();
     let sought = words.contains("CredentialsError") || words.contains("credential");
-    sought.then(|| format!("no credentials were found: {connector}"))
+    sought.then(|| format!("no credentials were found: {}", chain(connector)))
 }
 
 fn group(found: &types::AutoScalingGroup) -> Group {
@@ -421,6 +426,11 @@ fn group(found: &types::AutoScalingGroup) -> Group {
     let suspended = found.suspended_processes().iter().filter_map(|process| process.process_name());
     Group {
         name: found.auto_scaling_group_name().unwrap_or_default().into(),
+        account: found
+            .auto_scaling_group_arn()
+            .and_then(|arn| arn.split(':').nth(4))
+            .unwrap_or_default()
+            .into(),
         min: count(found.min_size()),
         max: count(found.max_size()),
         desired: count(found.desired_capacity()),

@@ -7,6 +7,7 @@ mod creation;
 mod creation_storm;
 mod fake;
 mod queues;
+mod roles;
 mod rules;
 mod storm;
 mod suite;

@@ -29,6 +29,8 @@ const CLUSTER_TAG_PREFIX: &str = "k8s.io/cluster-autoscaler/";
 pub struct Settings {
     /// The region; `None` for the environment's.
     pub region: Option<Arc<str>>,
+    /// The role that is assumed for all calls; `None` for the operator's own identity.
+    pub role: Option<Role>,
     /// The cluster whose tag selected groups must have.
     pub cluster_name: Option<Arc<str>>,
     /// Groups by name.
@@ -41,6 +43,15 @@ pub struct Settings {
     pub mixed: MixedTypes,
     /// Name of the queue that reports interruptions.
     pub interruption_queue: Option<Arc<str>>,
+}
+
+/// A role that is assumed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Role {
+    /// Its ARN.
+    pub arn: Arc<str>,
+    /// The external id that its trust policy asks for.
+    pub external_id: Option<Arc<str>>,
 }
 
 /// Groups that the operator makes for one pool.
@@ -135,6 +146,7 @@ impl Settings {
     pub fn of(pool: &ValidatedPool, valid: &ValidatedAws) -> Self {
         let ValidatedAws {
             region,
+            role,
             cluster_name,
             node_groups,
             tag_selector,
@@ -150,6 +162,10 @@ impl Settings {
         });
         Self {
             region: region.as_deref().map(Into::into),
+            role: role.as_ref().map(|role| Role {
+                arn: role.arn.as_str().into(),
+                external_id: role.external_id.as_deref().map(Into::into),
+            }),
             cluster_name: cluster_name.as_deref().map(Into::into),
             groups: groups.collect(),
             selector: tag_selector.clone(),

@@ -7,6 +7,7 @@ use e2e::aws::{ApiCall, Bed};
 use e2e::wait;
 use serde_json::Value;
 
+mod another_account;
 mod api_budget;
 mod changed_behind_our_back;
 mod groups_that_are_made;

@@ -10,7 +10,7 @@ use super::devices::{ValidatedDevices, read_devices};
 use super::external_grpc::{self, ValidatedExternalGrpc};
 use super::{Amounts, Checker, MAX_NODES, VALUE_FIX, is_label_value, is_qualified_name};
 use crate::node_pool::{
-    AwsProvider, FailureClass, KwokProvider, KwokSimulation, MixedTypes, NodeTemplate, Provider,
+    AwsProvider, AwsRole, FailureClass, KwokProvider, KwokSimulation, MixedTypes, NodeTemplate, Provider,
     ProviderType, Taint,
 };
 
@@ -43,6 +43,8 @@ pub struct ValidatedKwok {
 pub struct ValidatedAws {
     /// Their region; the environment's, if none.
     pub region: Option<String>,
+    /// The role that is assumed for its calls; none for the operator's own identity.
+    pub role: Option<AwsRole>,
     /// The cluster whose tag selected groups must have; none only if the user asked for that.
     pub cluster_name: Option<String>,
     /// Groups by name, no two alike.
@@ -155,6 +157,7 @@ pub(super) fn read_provider(check: &mut Checker, provider: &Provider) -> Option<
 fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
     let AwsProvider {
         region,
+        assume_role,
         cluster_name,
         any_cluster,
         node_groups,
@@ -173,6 +176,12 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         &format!("{path}.interruptionQueue"),
         "is not the name of a queue",
         "write its name of at most 80 letters, digits, - and _, not its address",
+    );
+    check.require(
+        assume_role.as_ref().is_none_or(|role| is_role_arn(&role.arn)),
+        &format!("{path}.assumeRole.arn"),
+        "is not the ARN of a role",
+        "write for example arn:aws:iam::123456789012:role/headroom",
     );
     check.require(
         !node_groups.is_empty() || !tag_selector.is_empty() || managed.is_some(),
@@ -227,6 +236,7 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
     }
     ValidatedAws {
         region: region.clone(),
+        role: assume_role.clone(),
         cluster_name: cluster_name.clone(),
         node_groups: groups,
         tag_selector: tag_selector.clone(),
@@ -234,6 +244,23 @@ fn read_aws(check: &mut Checker, aws: &AwsProvider) -> ValidatedAws {
         mixed_types: mixed_types.unwrap_or_default(),
         interruption_queue: interruption_queue.clone(),
     }
+}
+
+/// True for `arn:PARTITION:iam::ACCOUNT:role/NAME`.
+fn is_role_arn(arn: &str) -> bool {
+    let mut parts = arn.splitn(6, ':');
+    let head = (
+        parts.next(),
+        parts.next().map(|partition| partition.starts_with("aws")),
+        parts.next(),
+        parts.next(),
+    );
+    let account = parts.next().unwrap_or_default();
+    let name = parts.next().and_then(|rest| rest.strip_prefix("role/")).unwrap_or_default();
+    head == (Some("arn"), Some(true), Some("iam"), Some(""))
+        && account.len() == 12
+        && account.bytes().all(|byte| byte.is_ascii_digit())
+        && !name.is_empty()
 }
 
 fn read_kwok(check: &mut Checker, kwok: &KwokProvider) -> ValidatedKwok {

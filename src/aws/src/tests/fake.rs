@@ -523,7 +523,7 @@ impl Calls for Fake {
     }
 }
 
-struct Open;
+pub(super) struct Open;
 
 impl Gate for Open {
     fn pass<'a>(&'a self, _: String, call: BoxFuture<'a, End>) -> BoxFuture<'a, Result<(), Closed>> {
@@ -538,7 +538,11 @@ impl Gate for Open {
 struct To(Fake);
 
 impl Connect for To {
-    fn connect<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<crate::RegionCalls, String>> {
+    fn connect<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: Option<&'a crate::Role>,
+    ) -> BoxFuture<'a, Result<crate::RegionCalls, String>> {
         let calls: Arc<dyn Calls> = Arc::new(self.0.clone());
         Box::pin(async move { Ok(("eu-west-1".into(), calls)) })
     }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use aws_config::{BehaviorVersion, Region, SdkConfig};
 use aws_credential_types::Credentials;
-use aws_credential_types::provider::SharedCredentialsProvider;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use aws_smithy_runtime_api::client::http::{
     HttpConnector, HttpConnectorFuture, SharedHttpConnector, http_client_fn,
 };
@@ -289,4 +290,72 @@ async fn spot_prices_are_read_page_by_page_for_the_present_moment() {
     );
     assert!(sent[0].contains("StartTime=20") && sent[0].contains("EndTime=20"), "{}", sent[0]);
     assert!(sent[1].contains("NextToken=more"), "{}", sent[1]);
+}
+
+/// Finds credentials that end, counts how often, and fails when it is told to.
+#[derive(Clone, Debug)]
+struct Ending {
+    until: std::time::SystemTime,
+    found: Arc<Mutex<u32>>,
+    fails: Arc<Mutex<bool>>,
+}
+
+impl ProvideCredentials for Ending {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        if *self.fails.lock().expect("no panic inside") {
+            return future::ProvideCredentials::ready(Err(CredentialsError::provider_error("STS is away")));
+        }
+        *self.found.lock().expect("no panic inside") += 1;
+        future::ProvideCredentials::ready(Ok(Credentials::new(
+            "AKID",
+            "secret",
+            None,
+            Some(self.until),
+            "test",
+        )))
+    }
+}
+
+/// A reader whose credentials end after so long, with so many answers ready.
+fn reading_until(left: std::time::Duration, answers: usize) -> (Reader, Ending) {
+    let script = Script::default();
+    script.answers.lock().expect("no panic inside").extend(vec![(200, "<a/>".to_owned()); answers]);
+    let host = Host::machine();
+    let until = std::time::SystemTime::from(host.wall()) + left;
+    let ending = Ending { until, found: Arc::default(), fails: Arc::default() };
+    let config = SdkConfig::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .region(Region::new("eu-west-1"))
+        .credentials_provider(SharedCredentialsProvider::new(ending.clone()))
+        .build();
+    let reader = Reader::over(SharedHttpConnector::new(script), &config, host, Arc::new(Open::default()));
+    (reader, ending)
+}
+
+#[tokio::test]
+async fn credentials_that_end_are_found_once_and_anew_before_their_end() {
+    let types: [Arc<str>; 1] = ["m5.large".into()];
+    for (left, times) in [(3_600, 1), (200, 3)] {
+        let (reader, ending) = reading_until(std::time::Duration::from_secs(left), 3);
+        for _ in 0..3 {
+            reader.instance_types(&types).await.expect("an answer");
+        }
+        assert_eq!(*ending.found.lock().expect("no panic inside"), times, "{left} s");
+    }
+}
+
+#[tokio::test]
+async fn credentials_are_used_to_their_end_where_no_others_are_found() {
+    let types: [Arc<str>; 1] = ["m5.large".into()];
+    let (reader, ending) = reading_until(std::time::Duration::from_secs(200), 2);
+    reader.instance_types(&types).await.expect("an answer");
+    *ending.fails.lock().expect("no panic inside") = true;
+    reader.instance_types(&types).await.expect("an answer");
+    let (reader, ending) = reading_until(std::time::Duration::from_secs(200), 1);
+    *ending.fails.lock().expect("no panic inside") = true;
+    let error = reader.instance_types(&types).await.expect_err("no credentials");
+    assert!(error.kind == Trouble::Credentials && error.message.contains("STS is away"), "{error:?}");
 }

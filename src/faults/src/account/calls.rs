@@ -15,7 +15,7 @@ use headroom_aws::calls::{
     SpotPrice, Subnet, TemplateData,
 };
 use headroom_aws::group::{Activity, Group, MachinePhase, TemplateRef};
-use headroom_aws::{Connect, RegionCalls};
+use headroom_aws::{Connect, RegionCalls, Role};
 use headroom_observe::host::Host;
 use headroom_provider::aws::Subnets;
 use headroom_simulator::simulated_cloud::SharedCluster;
@@ -50,7 +50,11 @@ pub struct Account {
 }
 
 impl Connect for Account {
-    fn connect<'a>(&'a self, _: Option<&'a str>) -> BoxFuture<'a, Result<RegionCalls, String>> {
+    fn connect<'a>(
+        &'a self,
+        _: Option<&'a str>,
+        _: Option<&'a Role>,
+    ) -> BoxFuture<'a, Result<RegionCalls, String>> {
         let calls: Arc<dyn Calls> = Arc::new(self.clone());
         Box::pin(async move { Ok(("sim-1".into(), calls)) })
     }
