@@ -50,7 +50,7 @@ pub(crate) async fn read_live(
     tags: &BTreeMap<String, String>,
 ) -> anyhow::Result<Vec<Found>> {
     let aws = RealAws::new(Host::machine(), Arc::new(ReadsOnly));
-    let (_, calls) = aws.connect(region).await.map_err(anyhow::Error::msg)?;
+    let (_, calls) = aws.connect(region, None).await.map_err(anyhow::Error::msg)?;
     let mut found = Vec::new();
     if !tags.is_empty() {
         found.extend(calls.groups_tagged(tags).await.context("failed to read the groups by their tags")?);
