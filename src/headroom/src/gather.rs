@@ -38,7 +38,7 @@ use headroom_observe::slim::{
     SlimReplicationController, SlimRequest, SlimResourceClaim, SlimResourceSlice, SlimStatefulSet,
     SlimStorageCapacity, SlimStorageClass, SlimTaintRule, SlimVolume,
 };
-use headroom_observe::{Feed, KubeFeed, Policies, Watched};
+use headroom_observe::{Feed, KubeFeed, Policies, Port, Watched};
 use headroom_operator::controllers::config::Settings;
 use headroom_operator::controllers::facts;
 use headroom_operator::controllers::workloads::outside::looked_at;
@@ -191,6 +191,25 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
         .with_context(|| format!("{url} is not a Headroom operator, or has a different version"))
 }
 
+/// A kind that the operator follows, and where its objects go.
+struct Followed {
+    plural: String,
+    path: String,
+    fields: &'static str,
+    port: Port,
+}
+
+impl Followed {
+    fn of<K: Watched>(feed: &KubeFeed) -> Self {
+        let (plural, path) = (K::plural(&()).into_owned(), K::url_path(&(), None));
+        Self { plural, path, fields: K::FIELD_SELECTOR, port: feed.port::<K>() }
+    }
+
+    fn listing(&self, need: Need) -> Listing {
+        Listing::of(&self.plural, &self.path, need, self.fields)
+    }
+}
+
 /// A list that is read page by page.
 struct Listing {
     plural: String,
@@ -203,13 +222,12 @@ struct Listing {
 }
 
 impl Listing {
-    fn of<K: Resource<DynamicType = ()>>(need: Need, fields: &str) -> Self {
+    fn of(plural: &str, path: &str, need: Need, fields: &str) -> Self {
         let mut params = ListParams::default().limit(PAGE_SIZE);
         if !fields.is_empty() {
             params = params.fields(fields);
         }
-        let (plural, path) = (K::plural(&()).into_owned(), K::url_path(&(), None));
-        Self { plural, path, need, params, pages: 0, ended: false }
+        Self { plural: plural.to_owned(), path: path.to_owned(), need, params, pages: 0, ended: false }
     }
 }
 
@@ -262,7 +280,7 @@ impl Reader {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let mut listing = Listing::of::<K>(need, fields);
+        let mut listing = Listing::of(&K::plural(&()), &K::url_path(&(), None), need, fields);
         let mut objects = Vec::new();
         while let Some(page) = self.next_page(&mut listing, objects.len()).await? {
             objects.extend(page.iter().filter_map(|text| self.decoded(&listing.plural, text)));
@@ -327,18 +345,38 @@ impl Reader {
     }
 
     /// The number of objects on the first page of one object, or the server's error: without the kind it is 404.
-    async fn look(&self, path: String) -> Result<usize, kube::Error> {
+    async fn look(&self, path: &str) -> Result<usize, kube::Error> {
         let request = Request::new(path).list_metadata(&ListParams::default().limit(1));
         let request = request.map_err(kube::Error::BuildRequest)?;
         Ok(self.client.request::<Page>(request).await?.items.unwrap_or_default().len())
     }
 
     /// Feeds every object of a kind as a watch would.
-    async fn feed<K: Watched>(&mut self, feed: &KubeFeed, need: Need) -> anyhow::Result<()> {
-        let objects = self.list::<K>(need, K::FIELD_SELECTOR).await?;
-        let port = feed.port::<K>();
-        objects.into_iter().for_each(|object| port.applied(object));
+    fn feed<K: Watched>(&mut self, feed: &KubeFeed, need: Need) -> impl Future<Output = anyhow::Result<()>> {
+        self.feed_kind(need, Followed::of::<K>(feed))
+    }
+
+    /// As [`Self::feed`]; compiled once.
+    async fn feed_kind(&mut self, need: Need, kind: Followed) -> anyhow::Result<()> {
+        let (mut listing, mut read) = (kind.listing(need), 0);
+        while let Some(page) = self.next_page(&mut listing, read).await? {
+            read += page.len();
+            for text in &page {
+                self.take(&kind, text);
+            }
+        }
         Ok(())
+    }
+
+    /// Feeds an object; true unless it cannot be understood, which is noted.
+    fn take(&mut self, kind: &Followed, text: &RawValue) -> bool {
+        match kind.port.applied_text(text.get()) {
+            Ok(()) => true,
+            Err(error) => {
+                self.note_broken(&kind.plural, text, &error);
+                false
+            }
+        }
     }
 
     /// CapacityBuffers, in the first of their versions that the server has, and what they refer to. Most clusters do
@@ -385,24 +423,32 @@ impl Reader {
 
     /// Feeds all objects of a kind; true if the server has the kind. An empty list counts too: a pod may name an
     /// object that does not exist.
-    async fn listed_kind<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
-        if self.look(K::url_path(&(), None)).await.is_err() {
+    fn listed_kind<K: Watched>(&mut self, feed: &KubeFeed) -> impl Future<Output = bool> {
+        self.feed_served(Followed::of::<K>(feed))
+    }
+
+    async fn feed_served(&mut self, kind: Followed) -> bool {
+        if self.look(&kind.path).await.is_err() {
             return false;
         }
-        let port = feed.port::<K>();
+        let port = kind.port.clone();
         port.list_started();
-        let is_read = self.feed::<K>(feed, Need::May).await.is_ok();
+        let is_read = self.feed_kind(Need::May, kind).await.is_ok();
         port.list_ended();
         is_read
     }
 
     /// Feeds the objects of a kind that may not be installed; true if there are any.
-    async fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> bool {
-        match self.look(K::url_path(&(), None)).await {
+    fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> impl Future<Output = bool> {
+        self.feed_if_any(Followed::of::<K>(feed))
+    }
+
+    async fn feed_if_any(&mut self, kind: Followed) -> bool {
+        match self.look(&kind.path).await {
             Ok(0) => false,
             Err(kube::Error::Api(status)) if status.code == 404 => false,
             // What cannot be read is noted by the whole list.
-            Ok(_) | Err(_) => self.feed::<K>(feed, Need::May).await.is_ok(),
+            Ok(_) | Err(_) => self.feed_kind(Need::May, kind).await.is_ok(),
         }
     }
 
@@ -413,16 +459,15 @@ impl Reader {
         need: Need,
         evidence: &mut Evidence,
     ) -> anyhow::Result<()> {
-        let mut listing = Listing::of::<K>(need, K::FIELD_SELECTOR);
-        let port = feed.port::<K>();
-        let mut read = 0;
+        let kind = Followed::of::<K>(feed);
+        let (mut listing, mut read) = (kind.listing(need), 0);
         while let Some(page) = self.next_page(&mut listing, read).await? {
             read += page.len();
             for text in &page {
-                let Some(object) = self.decoded::<K>(&listing.plural, text) else { continue };
-                let Some(source) = self.decoded::<T>(&listing.plural, text) else { continue };
-                source.add_to(evidence);
-                port.applied(object);
+                let source: Option<T> = self.decoded(&kind.plural, text);
+                if let Some(source) = source.filter(|_| self.take(&kind, text)) {
+                    source.add_to(evidence);
+                }
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::{Delta, Kind};
 
 use super::decoder::{Decoder, Error};
+use super::object::{AnyObject, DECODING, Decoding};
 use super::optional::{
     ATTACHMENTS, BUFFERS, QUOTAS, REQUESTS, TEMPLATES, follow_optional, follow_served, follow_templates,
 };
@@ -356,7 +357,7 @@ impl WatchState {
 }
 
 /// The end of one watch where its news goes in.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Port {
     shared: Arc<Shared>,
     pub(super) watch: Watch,
@@ -397,6 +398,17 @@ impl Port {
             self.undecodable(namespace.as_deref(), name.as_deref(), &error.to_string());
         }
         self.wake(urgency);
+    }
+
+    /// An object of the kind is new or has changed; it is decoded here, so that no other crate compiles how.
+    ///
+    /// # Errors
+    /// If it cannot be decoded; then nothing is taken.
+    pub fn applied_text(&self, text: &str) -> Result<(), serde_json::Error> {
+        let decoding = Decoding { watch: self.watch, guarded: false };
+        let object: AnyObject = DECODING.sync_scope(decoding, || serde_json::from_str(text))?;
+        object.applied(self);
+        Ok(())
     }
 
     /// An object cannot be decoded: it is left out, or what remains of it stands in for it.
