@@ -8,6 +8,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
+use serde::ser::Error as _;
 
 use headroom_api::{ClusterScalingPolicy, NodePool, ScalingPolicy, Scorecard};
 
@@ -47,7 +48,10 @@ pub fn file_name(definition: &CustomResourceDefinition) -> String {
 /// # Errors
 /// Only if the definition holds something that YAML cannot express.
 pub fn render(definition: &CustomResourceDefinition) -> Result<String, Error> {
-    let yaml = serde_saphyr::to_string(definition)
+    // By way of a value: the types of definitions are large, and would be compiled for YAML as well.
+    let yaml = serde_json::to_value(definition)
+        .map_err(serde_saphyr::ser::Error::custom)
+        .and_then(|value| serde_saphyr::to_string(&value))
         .map_err(|source| Error { name: file_name(definition), source })?;
     Ok(format!("# Generated from src/api by `make crds`. Do not edit.\n{yaml}"))
 }
