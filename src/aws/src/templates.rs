@@ -228,6 +228,11 @@ pub(crate) async fn catalogue(cloud: &Cloud, patterns: &[Arc<str>]) -> Result<Ve
     let what = format!("a type of machine named {}", patterns.join(" or "));
     let read = async {
         let found = cloud.calls.matching_types(patterns).await?;
+        // The groups that are made of them ask for no type again.
+        let due = cloud.host.monotonic() + TYPE_TTL;
+        let known = |kind: &InstanceType| Cached { value: Some(kind.clone()), error: None, due };
+        let types = found.iter().map(|kind| (kind.name.clone(), known(kind)));
+        cloud.templates.caches().types.extend(types);
         Ok(Some(found).filter(|found| !found.is_empty()))
     };
     let key = patterns.to_vec();
