@@ -35,7 +35,7 @@ pub fn of(world: &World, history: &History, config: &Config) -> BTreeMap<NodeId,
     let leaving = leaving(history);
     let node = |id: NodeId| world.node(id).node.as_ref();
     let tainted = |id: NodeId| node(id).is_some_and(|node| taint(node).is_some());
-    let any_tainted = || world.digests().any(|(id, _, digest)| digest.tainted && tainted(id));
+    let any_tainted = || world.digests_unordered().any(|(id, digest)| digest.tainted && tainted(id));
     if !noted && leaving.is_empty() && !any_tainted() {
         return BTreeMap::new();
     }

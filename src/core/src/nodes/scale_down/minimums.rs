@@ -72,9 +72,9 @@ impl Spare {
 pub(in crate::nodes) fn of(scene: &Scene<'_>, leaving: &Leaving) -> Room {
     // Few: the groups of all pools. A group's id is one and the same pointer for all its members.
     let mut counted: Vec<(usize, &Arc<str>, u32)> = Vec::new();
-    for (id, name, digest) in scene.world.digests() {
+    for (id, digest) in scene.world.digests_unordered() {
         let Some(member) = scene.members.member(id) else { continue };
-        if digest.deleting || !leaving.is_empty() && leaving.contains_key(name) {
+        if digest.deleting || !leaving.is_empty() && leaving.contains_key(&scene.world.node(id).name) {
             continue;
         }
         let same = |(pool, group, _): &&mut (usize, &Arc<str>, u32)| {

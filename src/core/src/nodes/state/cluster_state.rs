@@ -284,7 +284,9 @@ impl<'w> ClusterState<'w> {
             };
             let kin = &mut owners.kins[owner];
             let ordinary = digest.ready == Readiness::Ready && !digest.tainted;
-            let stage = match (leaving, ordinary, whole()) {
+            // Of most nodes the digest is enough, and the node itself is not touched.
+            let node = if leaving || ordinary && kin.devices.is_none() { None } else { whole() };
+            let stage = match (leaving, ordinary, node) {
                 (true, _, _) => Stage::Leaving,
                 (false, true, Some(node)) if kin.lacks_devices(node, seen_at, wake) => Stage::NotStarted,
                 (false, false, Some(node)) => stage(node, kin.spec, seen_at, wake),

@@ -79,12 +79,13 @@ pub fn awaited(cluster: &ClusterState<'_>, world: &World, now: UnixTime) -> Vec<
     let none_required = world.storage().required_drivers.is_empty();
     let mut of_groups = ByGroup::new();
     let mut awaited = Vec::new();
-    for (id, _, digest) in world.digests() {
+    for (id, digest) in world.digests_unordered() {
         let is_young = now < digest.created_at.plus(DRIVERS_START);
         if is_young || !none_required && awaits_required(id, cluster, world, now) {
             awaited.push((id, coming(id, &mut of_groups, cluster, world, now)));
         }
     }
+    awaited.sort_by(|(a, _), (b, _)| world.node(*a).name.cmp(&world.node(*b).name));
     awaited
 }
 

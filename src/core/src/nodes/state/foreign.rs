@@ -76,7 +76,7 @@ impl<'w> Members<'w> {
         for (badge, known) in world.badges().iter() {
             pools[badge.0 as usize] = known.pool.as_ref().and_then(labelled);
         }
-        for (id, _, digest) in world.digests() {
+        for (id, digest) in world.digests_unordered() {
             let ownership = &mut by_id[id.0 as usize];
             if foreign(id, digest, world) {
                 *ownership = Ownership::Foreign;

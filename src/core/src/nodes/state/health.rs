@@ -44,7 +44,7 @@ impl Health {
         };
         let mut ready = vec![0u32; config.pools.len()];
         let mut by_badge = vec![Count::default(); world.badges().capacity()];
-        for (id, _, digest) in world.digests() {
+        for (id, digest) in world.digests_unordered() {
             let pool = match members.ownership(id) {
                 Ownership::Member(membership) => Some(membership.pool),
                 Ownership::Unlisted { .. }

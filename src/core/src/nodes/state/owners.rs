@@ -24,7 +24,7 @@ pub(super) struct Kin<'w> {
     pub(super) group: Arc<str>,
     pub(super) spec: &'w Pool,
     /// The provider's template, if it has devices.
-    devices: Option<&'w NodeTemplate>,
+    pub(super) devices: Option<&'w NodeTemplate>,
     pub(super) nodes: Vec<(NodeId, Stage)>,
     /// Nodes that the cloud is about to take and still counts.
     pub(super) interrupted: u32,
