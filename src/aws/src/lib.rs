@@ -94,12 +94,17 @@ impl Connect for RealAws {
     }
 }
 
+/// A region as pools name it, if they do, and the role that they see it by.
+type NamedRegion = (Option<Arc<str>>, Option<Role>);
+/// A region's own name, and the role that it is seen by.
+type SeenRegion = (Arc<str>, Option<Role>);
+
 /// The provider.
 pub struct Aws {
     connect: Box<dyn Connect>,
     host: Arc<Host>,
     gate: Arc<dyn Gate>,
-    regions: tokio::sync::Mutex<BTreeMap<(Option<Arc<str>>, Option<Role>), Region>>,
+    regions: tokio::sync::Mutex<BTreeMap<NamedRegion, Region>>,
 }
 
 /// A region as one identity sees it, once connected.
@@ -140,7 +145,7 @@ impl Aws {
     }
 
     async fn observe_all(&self, pools: &[Asked<'_>]) -> Vec<Result<Observation, Error>> {
-        let mut regions: BTreeMap<(Arc<str>, Option<Role>), (Arc<Cloud>, Wanted)> = BTreeMap::new();
+        let mut regions: BTreeMap<SeenRegion, (Arc<Cloud>, Wanted)> = BTreeMap::new();
         let mut of_pools = Vec::with_capacity(pools.len());
         for asked in pools {
             let region = match settings_of(asked.pool) {
