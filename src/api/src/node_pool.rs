@@ -356,7 +356,7 @@ pub struct AwsProvider {
 }
 
 /// A role that is assumed.
-#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AwsRole {
     /// ARN of the role. Its trust policy must let the operator's identity assume it, and that needs `sts:AssumeRole` on it.

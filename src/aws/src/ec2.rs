@@ -18,6 +18,7 @@ use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use aws_smithy_runtime_api::client::http::{HttpConnector, SharedHttpConnector};
 use aws_smithy_runtime_api::http::Request;
 use aws_smithy_types::body::SdkBody;
+use headroom_core::text::with_causes;
 use headroom_core::time::UnixTime;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::Value;
@@ -27,7 +28,6 @@ use super::calls::{
     CallError, InstanceType, NodeGroup, Offer, SpotPrice, Subnet, TemplateData, Trouble, outcome,
 };
 use super::group::{Requirements, TemplateRef};
-use super::role::chain;
 use super::xml::{self, Element};
 use headroom_observe::host::Host;
 use headroom_provider::aws::Subnets;
@@ -123,7 +123,7 @@ impl Reader {
     }
 
     /// Credentials for a call. Those that end are found once and kept until they soon do: to find them takes a call to STS, or to
-    /// the metadata service. Those that never end are read anew, since nothing tells when they are changed.
+    /// the metadata service. Those that never end are read anew, since nothing shows when they are changed.
     async fn credentials(&self) -> Result<Credentials, String> {
         let mut kept = self.kept.lock().await;
         let now = self.host.wall().into();
@@ -133,7 +133,7 @@ impl Reader {
             return Ok(kept.clone());
         }
         let found = match self.config.credentials_provider() {
-            Some(provider) => provider.provide_credentials().await.map_err(|error| chain(&error)),
+            Some(provider) => provider.provide_credentials().await.map_err(|error| with_causes(&error)),
             None => Err("no credentials are configured".to_owned()),
         };
         match (found, kept.as_ref()) {

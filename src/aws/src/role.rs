@@ -5,6 +5,7 @@ use aws_config::sts::AssumeRoleProvider;
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, future};
 
+use headroom_core::text::with_causes;
 use headroom_provider::aws::Role;
 
 /// Name of the sessions, by which CloudTrail shows them.
@@ -20,11 +21,11 @@ pub(crate) struct AssumedRole {
 impl AssumedRole {
     /// The role, assumed by what `config` finds.
     pub(crate) async fn new(role: &Role, config: &SdkConfig) -> Self {
-        let mut provider = AssumeRoleProvider::builder(&*role.arn).session_name(SESSION).configure(config);
+        let mut provider = AssumeRoleProvider::builder(&role.arn).session_name(SESSION).configure(config);
         if let Some(id) = &role.external_id {
-            provider = provider.external_id(&**id);
+            provider = provider.external_id(id);
         }
-        Self { arn: role.arn.to_string(), provider: provider.build().await }
+        Self { arn: role.arn.clone(), provider: provider.build().await }
     }
 }
 
@@ -36,23 +37,9 @@ impl ProvideCredentials for AssumedRole {
         future::ProvideCredentials::new(async move {
             let assumed = self.provider.provide_credentials().await;
             assumed.map_err(|error| {
-                let words = format!("role {} cannot be assumed: {}", self.arn, chain(&error));
+                let words = format!("role {} cannot be assumed: {}", self.arn, with_causes(&error));
                 CredentialsError::provider_error(words)
             })
         })
     }
-}
-
-/// An error and its causes in one line, none twice: AWS's own words are the last of several.
-pub(crate) fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut words: Vec<String> = Vec::new();
-    let mut next = Some(error);
-    while let Some(error) = next {
-        let text = error.to_string();
-        if !words.iter().any(|known| known.contains(&text)) {
-            words.push(text);
-        }
-        next = error.source();
-    }
-    words.join(": ")
 }

@@ -15,6 +15,7 @@ use aws_sdk_autoscaling::types::{self, Filter, RetryStrategy};
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use futures::future::BoxFuture;
+use headroom_core::text::with_causes;
 use headroom_core::time::UnixTime;
 
 use super::budget::Budget;
@@ -25,7 +26,7 @@ use super::calls::{
 use super::ec2::Reader;
 use super::group::{Activity, Group, Launches, Machine, Mixed, Requirements, TemplateRef};
 use super::origin::Origin;
-use super::role::{AssumedRole, chain};
+use super::role::AssumedRole;
 use headroom_observe::host::Host;
 use headroom_provider::aws::{Role, Subnets};
 use headroom_provider::gate::Gate;
@@ -411,7 +412,7 @@ fn credentials_failure(dispatch: &aws_smithy_runtime_api::client::result::Dispat
     let connector = dispatch.as_connector_error()?;
     let words = DisplayErrorContext(connector).to_string();
     let sought = words.contains("CredentialsError") || words.contains("credential");
-    sought.then(|| format!("no credentials were found: {}", chain(connector)))
+    sought.then(|| format!("no credentials were found: {}", with_causes(connector)))
 }
 
 fn group(found: &types::AutoScalingGroup) -> Group {

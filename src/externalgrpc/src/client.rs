@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::{BoxStream, StreamExt as _};
+use headroom_core::text::with_causes;
 use headroom_observe::host::Host;
 use headroom_observe::host::files;
 use headroom_provider::external_grpc::{Address, Tls};
@@ -119,11 +120,11 @@ impl Client {
     }
 
     async fn connect(&self, files: Option<Files>) -> Result<Channel, String> {
-        let endpoint = self.endpoint(files).map_err(|error| in_words(&error))?;
+        let endpoint = self.endpoint(files).map_err(|error| with_causes(&error))?;
         let attempt = tokio::time::timeout(CONNECT_DEADLINE, endpoint.connect()).await;
         attempt
             .map_err(|_| format!("no answer within {CONNECT_DEADLINE:?}"))?
-            .map_err(|error| in_words(&error))
+            .map_err(|error| with_causes(&error))
     }
 
     fn endpoint(&self, files: Option<Files>) -> Result<Endpoint, tonic::transport::Error> {
@@ -240,7 +241,7 @@ impl Client {
         let mut grpc = Grpc::new(channel).max_decoding_message_size(self.answer_bytes_max);
         if let Err(error) = grpc.ready().await {
             self.state().channel = None;
-            return Err(CallError::not_sent(format!("{rpc}: {}", in_words(&error))));
+            return Err(CallError::not_sent(format!("{rpc}: {}", with_causes(&error))));
         }
         let path = PathAndQuery::try_from(format!("{service}{rpc}"))
             .map_err(|error| CallError::not_sent(error.to_string()))?;
@@ -265,17 +266,6 @@ fn failed(rpc: &str, status: &tonic::Status) -> CallError {
     let words = status.message();
     let words = if words.is_empty() { status.code().description() } else { words };
     CallError { end, message: format!("{rpc}: {words}") }
-}
-
-/// An error with its causes.
-fn in_words(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
-    words
 }
 
 fn texts(tls: &Tls) -> Result<Files, String> {

@@ -7,6 +7,7 @@ use headroom_api::node_pool;
 use headroom_api::validate::{ValidatedAws, ValidatedManaged, ValidatedPool};
 
 pub use headroom_api::aws_managed::{AwsOperator as Operator, AwsRequirementKey as RequirementKey};
+pub use headroom_api::node_pool::AwsRole as Role;
 pub use headroom_api::validate::{
     ValidatedPrice as DeclaredPrice, ValidatedRequirement as Requirement, ValidatedSubnets as Subnets,
 };
@@ -43,15 +44,6 @@ pub struct Settings {
     pub mixed: MixedTypes,
     /// Name of the queue that reports interruptions.
     pub interruption_queue: Option<Arc<str>>,
-}
-
-/// A role that is assumed.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Role {
-    /// Its ARN.
-    pub arn: Arc<str>,
-    /// The external id that its trust policy asks for.
-    pub external_id: Option<Arc<str>>,
 }
 
 /// Groups that the operator makes for one pool.
@@ -162,10 +154,7 @@ impl Settings {
         });
         Self {
             region: region.as_deref().map(Into::into),
-            role: role.as_ref().map(|role| Role {
-                arn: role.arn.as_str().into(),
-                external_id: role.external_id.as_deref().map(Into::into),
-            }),
+            role: role.clone(),
             cluster_name: cluster_name.as_deref().map(Into::into),
             groups: groups.collect(),
             selector: tag_selector.clone(),

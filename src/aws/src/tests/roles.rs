@@ -25,7 +25,7 @@ impl Connect for Accounts {
 }
 
 fn role(name: &str) -> Role {
-    Role { arn: format!("arn:aws:iam::222222222222:role/{name}").into(), external_id: None }
+    Role { arn: format!("arn:aws:iam::222222222222:role/{name}"), external_id: None }
 }
 
 /// An account with the group `web` of one machine.

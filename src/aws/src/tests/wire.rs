@@ -292,7 +292,7 @@ async fn spot_prices_are_read_page_by_page_for_the_present_moment() {
     assert!(sent[1].contains("NextToken=more"), "{}", sent[1]);
 }
 
-/// Finds credentials that end, counts how often, and fails when it is told to.
+/// Finds credentials that end, counts how often, and fails on demand.
 #[derive(Clone, Debug)]
 struct Ending {
     until: std::time::SystemTime,

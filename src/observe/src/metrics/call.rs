@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use headroom_core::text::with_causes;
 use http::{Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::Client;
@@ -136,16 +137,7 @@ pub(super) fn not_registered(group: &str) -> String {
     format!("the API server has no API group {group}: {fix}")
 }
 
-/// An error with its causes: hyper hides "connection refused" two levels down.
+/// An error with its causes, cut.
 fn words(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text = format!("{text}: {inner_text}");
-        }
-        cause = inner.source();
-    }
-    cut(&text, WORDS_MAX)
+    cut(&with_causes(error), WORDS_MAX)
 }
