@@ -191,43 +191,37 @@ async fn operator_view(url: &str) -> anyhow::Result<Snapshot> {
         .with_context(|| format!("{url} is not a Headroom operator, or has a different version"))
 }
 
-/// A kind that the operator follows, and where its objects go.
-struct Followed {
-    plural: String,
-    path: String,
-    fields: &'static str,
-    port: Port,
-}
-
-impl Followed {
-    fn of<K: Watched>(feed: &KubeFeed) -> Self {
-        let (plural, path) = (K::plural(&()).into_owned(), K::url_path(&(), None));
-        Self { plural, path, fields: K::FIELD_SELECTOR, port: feed.port::<K>() }
-    }
-
-    fn listing(&self, need: Need) -> Listing {
-        Listing::of(&self.plural, &self.path, need, self.fields)
-    }
-}
-
 /// A list that is read page by page.
 struct Listing {
     plural: String,
     path: String,
     need: Need,
-    params: ListParams,
-    /// Pages that have been read.
-    pages: usize,
-    ended: bool,
+    /// Objects that have been read.
+    read: usize,
+    /// The question for the next page; `None` after the last one.
+    next: Option<ListParams>,
 }
 
 impl Listing {
-    fn of(plural: &str, path: &str, need: Need, fields: &str) -> Self {
+    fn of<K: Resource<DynamicType = ()>>(need: Need, fields: &str) -> Self {
         let mut params = ListParams::default().limit(PAGE_SIZE);
         if !fields.is_empty() {
             params = params.fields(fields);
         }
-        Self { plural: plural.to_owned(), path: path.to_owned(), need, params, pages: 0, ended: false }
+        let (plural, path) = (K::plural(&()).into_owned(), K::url_path(&(), None));
+        Self { plural, path, need, read: 0, next: Some(params) }
+    }
+}
+
+/// The list of a kind that the operator follows, and where its objects go.
+struct Followed {
+    listing: Listing,
+    port: Port,
+}
+
+impl Followed {
+    fn of<K: Watched>(need: Need, feed: &KubeFeed) -> Self {
+        Self { listing: Listing::of::<K>(need, K::FIELD_SELECTOR), port: feed.port::<K>() }
     }
 }
 
@@ -280,9 +274,9 @@ impl Reader {
     where
         K: Resource<DynamicType = ()> + DeserializeOwned,
     {
-        let mut listing = Listing::of(&K::plural(&()), &K::url_path(&(), None), need, fields);
+        let mut listing = Listing::of::<K>(need, fields);
         let mut objects = Vec::new();
-        while let Some(page) = self.next_page(&mut listing, objects.len()).await? {
+        while let Some(page) = self.next_page(&mut listing).await? {
             objects.extend(page.iter().filter_map(|text| self.decoded(&listing.plural, text)));
         }
         Ok(objects)
@@ -310,18 +304,9 @@ impl Reader {
     ///
     /// # Errors
     /// If a kind that must be read cannot be read; with advice.
-    async fn next_page(
-        &mut self,
-        listing: &mut Listing,
-        read: usize,
-    ) -> anyhow::Result<Option<Vec<Box<RawValue>>>> {
-        if 0 < listing.pages {
-            self.progress.say(self.host.monotonic(), &listing.plural, read);
-        }
-        if listing.ended {
-            return Ok(None);
-        }
-        let request = Request::new(&*listing.path).list(&listing.params);
+    async fn next_page(&mut self, listing: &mut Listing) -> anyhow::Result<Option<Vec<Box<RawValue>>>> {
+        let Some(params) = listing.next.take() else { return Ok(None) };
+        let request = Request::new(&*listing.path).list(&params);
         let request = request.with_context(|| format!("failed to list {}", listing.plural))?;
         let page: Page = match self.client.request(request).await {
             Ok(page) => page,
@@ -336,12 +321,12 @@ impl Reader {
                 return Ok(None);
             }
         };
-        listing.pages += 1;
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => listing.params.continue_token = Some(token),
-            None => listing.ended = true,
-        }
-        Ok(Some(page.items.unwrap_or_default()))
+        let objects = page.items.unwrap_or_default();
+        listing.read += objects.len();
+        self.progress.say(self.host.monotonic(), &listing.plural, listing.read);
+        let token = page.metadata.continue_.filter(|token| !token.is_empty());
+        listing.next = token.map(|token| params.continue_token(&token));
+        Ok(Some(objects))
     }
 
     /// The number of objects on the first page of one object, or the server's error: without the kind it is 404.
@@ -353,14 +338,12 @@ impl Reader {
 
     /// Feeds every object of a kind as a watch would.
     fn feed<K: Watched>(&mut self, feed: &KubeFeed, need: Need) -> impl Future<Output = anyhow::Result<()>> {
-        self.feed_kind(need, Followed::of::<K>(feed))
+        self.feed_kind(Followed::of::<K>(need, feed))
     }
 
     /// As [`Self::feed`]; compiled once.
-    async fn feed_kind(&mut self, need: Need, kind: Followed) -> anyhow::Result<()> {
-        let (mut listing, mut read) = (kind.listing(need), 0);
-        while let Some(page) = self.next_page(&mut listing, read).await? {
-            read += page.len();
+    async fn feed_kind(&mut self, mut kind: Followed) -> anyhow::Result<()> {
+        while let Some(page) = self.next_page(&mut kind.listing).await? {
             for text in &page {
                 self.take(&kind, text);
             }
@@ -373,7 +356,7 @@ impl Reader {
         match kind.port.applied_text(text.get()) {
             Ok(()) => true,
             Err(error) => {
-                self.note_broken(&kind.plural, text, &error);
+                self.note_broken(&kind.listing.plural, text, &error);
                 false
             }
         }
@@ -424,31 +407,31 @@ impl Reader {
     /// Feeds all objects of a kind; true if the server has the kind. An empty list counts too: a pod may name an
     /// object that does not exist.
     fn listed_kind<K: Watched>(&mut self, feed: &KubeFeed) -> impl Future<Output = bool> {
-        self.feed_served(Followed::of::<K>(feed))
+        self.feed_served(Followed::of::<K>(Need::May, feed))
     }
 
     async fn feed_served(&mut self, kind: Followed) -> bool {
-        if self.look(&kind.path).await.is_err() {
+        if self.look(&kind.listing.path).await.is_err() {
             return false;
         }
         let port = kind.port.clone();
         port.list_started();
-        let is_read = self.feed_kind(Need::May, kind).await.is_ok();
+        let is_read = self.feed_kind(kind).await.is_ok();
         port.list_ended();
         is_read
     }
 
     /// Feeds the objects of a kind that may not be installed; true if there are any.
     fn optional<K: Watched>(&mut self, feed: &KubeFeed) -> impl Future<Output = bool> {
-        self.feed_if_any(Followed::of::<K>(feed))
+        self.feed_if_any(Followed::of::<K>(Need::May, feed))
     }
 
     async fn feed_if_any(&mut self, kind: Followed) -> bool {
-        match self.look(&kind.path).await {
+        match self.look(&kind.listing.path).await {
             Ok(0) => false,
             Err(kube::Error::Api(status)) if status.code == 404 => false,
             // What cannot be read is noted by the whole list.
-            Ok(_) | Err(_) => self.feed_kind(Need::May, kind).await.is_ok(),
+            Ok(_) | Err(_) => self.feed_kind(kind).await.is_ok(),
         }
     }
 
@@ -459,12 +442,10 @@ impl Reader {
         need: Need,
         evidence: &mut Evidence,
     ) -> anyhow::Result<()> {
-        let kind = Followed::of::<K>(feed);
-        let (mut listing, mut read) = (kind.listing(need), 0);
-        while let Some(page) = self.next_page(&mut listing, read).await? {
-            read += page.len();
+        let mut kind = Followed::of::<K>(need, feed);
+        while let Some(page) = self.next_page(&mut kind.listing).await? {
             for text in &page {
-                let source: Option<T> = self.decoded(&kind.plural, text);
+                let source: Option<T> = self.decoded(&kind.listing.plural, text);
                 if let Some(source) = source.filter(|_| self.take(&kind, text)) {
                     source.add_to(evidence);
                 }

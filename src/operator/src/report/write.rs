@@ -245,8 +245,8 @@ impl StatusSink for KubeSink {
 
 /// One object, read live; `None` when it does not exist.
 ///
-/// A list by name and no get: the views list these kinds anyway, so that no permission is needed besides. Neither is
-/// answered out of an old cache, since no version is named.
+/// A list by name and no get: the views list these kinds anyway, so that no permission is needed besides. As with a get, no
+/// version is named, so that no old cache answers.
 pub(super) async fn read_live<K: Stored>(
     api: &Api<K>,
     name: &str,
