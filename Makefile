@@ -12,7 +12,8 @@ help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 check: lint ## The quick loop: formatting, lints, all tests that need no control plane, in fewer random worlds.
-	HEADROOM_SEEDS=$${HEADROOM_SEEDS:-10} cargo test $(CARGO_FLAGS)
+	HEADROOM_SEEDS=$${HEADROOM_SEEDS:-10} cargo test $(CARGO_FLAGS) --tests
+	cargo test $(CARGO_FLAGS) --doc
 	cargo test $(MUTANTS_TOOL)
 
 test: ## The tests, on a real control plane too; ends with the counts.

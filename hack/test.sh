@@ -63,7 +63,9 @@ mapfile -t long < <(sed 's/ *#.*//; /^$/d' e2e/long-tests)
 # The random worlds are most of what these tests take. CI runs them all.
 [[ $all == --all ]] || export HEADROOM_SEEDS=${HEADROOM_SEEDS:-50}
 [[ $all != --all ]] || step "dependencies" make --no-print-directory deny
-step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast
+# Not the examples: they measure, and lints compile them.
+step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast --tests
+step "tests in documentation" cargo test "${features[@]}" --no-fail-fast --doc
 step "tests of the program behind soak-mutants" cargo test --manifest-path hack/mutants/Cargo.toml --target-dir "$target/soak/mutants/tool" --locked
 wait "$control_plane"
 built=$?

@@ -92,7 +92,8 @@ pub fn settle(tree: &Tree, mutants: &[Mutant], refused: BTreeMap<usize, String>)
 /// # Errors
 /// They do not compile.
 pub fn tests(tree: &Tree) -> Result<Vec<Suite>, String> {
-    let mut messages = cargo(tree, &PACKAGES, &["test", "--no-run", "--lib", "--test", "core"])?;
+    let mut messages = cargo(tree, &PACKAGES, &["test", "--no-run", "--lib"])?;
+    messages.extend(cargo(tree, &["headroom-core-tests"], &["test", "--no-run", "--test", "core"])?);
     messages.extend(cargo(tree, &["headroom-conformance"], &["test", "--no-run", "--test", "vectors"])?);
     if let Some(error) = messages.iter().find_map(error) {
         return Err(format!(
