@@ -78,6 +78,7 @@ if [[ $all == --all ]]; then
   # What the operator does in all end-to-end tests together, to find permissions that nothing needs.
   export HEADROOM_USED_PERMISSIONS="$log.permissions"
   step "pages in a browser" e2e/pages/test.sh
+  step "templates for AWS" e2e/awstemplates/test.sh
   # Clippy shares nothing with the builds above and nobody waits for it: it gets what the end-to-end tests leave, and a folder of
   # its own, so that neither waits for the other's lock.
   CARGO_TARGET_DIR="$target/lints" nice -n 19 make --no-print-directory lint >"$log.lints" 2>&1 &

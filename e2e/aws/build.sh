@@ -1,12 +1,16 @@
 #!/usr/bin/env bash
-# Makes the Python environment of the AWS simulator in a cache folder and prints that folder. It starts nothing.
+# Makes the Python environment of the AWS simulator, or that of another file of requirements, in a cache folder and prints that
+# folder. It starts nothing.
 #
-# The folder is named after requirements.txt, whose packages are pinned by hash, and after the Python that runs them, so
+#   e2e/aws/build.sh [REQUIREMENTS]
+#
+# The folder is named after the requirements, whose packages are pinned by hash, and after the Python that runs them, so
 # a change builds anew and no change costs milliseconds. HEADROOM_CACHE moves the cache (default: .cache).
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 repo=$(cd "$here/../.." && pwd)
+requirements=${1:-$here/requirements.txt}
 cache="${HEADROOM_CACHE:-$repo/.cache}/aws-sim"
 python="${PYTHON:-python3}"
 
@@ -16,7 +20,7 @@ if ! "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 
   exit 1
 fi
 
-key=$({ cat "$here/requirements.txt" "$here/build.sh"; "$python" -VV; } | sha256sum | cut -c1-16)
+key=$({ cat "$requirements" "$here/build.sh"; "$python" -VV; } | sha256sum | cut -c1-16)
 done_folder="$cache/$key"
 if [[ -x "$done_folder/bin/python" && -e "$done_folder/complete" ]]; then
   echo "$done_folder"
@@ -34,9 +38,9 @@ fi
 
 # An environment knows its own path, so it is made in place; the mark says that it is whole.
 rm -rf "$done_folder"
-echo "build.sh: installing the AWS simulator's packages" >&2
+echo "build.sh: installing the packages of ${requirements#"$repo/"}" >&2
 "$python" -m venv "$done_folder" >&2
 nice -n 10 "$done_folder/bin/python" -m pip install --quiet --disable-pip-version-check --no-input \
-  --require-hashes --only-binary :all: --requirement "$here/requirements.txt" >&2 9>&-
+  --require-hashes --only-binary :all: --requirement "$requirements" >&2 9>&-
 touch "$done_folder/complete"
 echo "$done_folder"
