@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-peers bench-shrink
+.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-machines bench-peers bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ bench-burst: ## Many pods at once on a real control plane. ARGS="--pods 1000 --m
 
 bench-buffers: ## Twenty cases of CapacityBuffers on a real Karpenter and on Headroom: how many nodes each keeps.
 	@cargo run --quiet --locked --package e2e --bin bench_buffers
+
+bench-machines: ## Fifty mixes of pods: what the machines cost that a real Karpenter and Headroom buy of one list. ARGS="--mixes 10"
+	@cargo run --quiet --locked --package e2e --bin bench_machines -- $(ARGS)
 
 bench-peers: ## Headroom, Karpenter and Cluster Autoscaler on the same work, side by side. ARGS="--works burst-1000,cut --repetitions 1"
 	@cargo run --quiet --locked --package e2e --bin bench_peers -- $(ARGS)

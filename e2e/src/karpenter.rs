@@ -21,6 +21,17 @@ pub const PRICE_PER_CPU: f64 = 0.01;
 const START_DEADLINE: Duration = Duration::from_secs(120);
 const STOP_DEADLINE: Duration = Duration::from_secs(30);
 
+/// A type of machine, of which the KWOK provider keeps 100m of CPU and 10Mi of memory for itself.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    pub name: String,
+    pub cpu_milli: u32,
+    pub memory_mib: u64,
+    pub pods: u32,
+    /// For one hour.
+    pub price: f64,
+}
+
 /// Running Karpenter. Dropping it is SIGKILL.
 #[derive(Debug)]
 pub struct Karpenter {
@@ -28,15 +39,25 @@ pub struct Karpenter {
 }
 
 impl Karpenter {
-    /// Installs the definitions and the class `default`, and starts Karpenter with these instance types: name, CPUs, memory in GiB.
-    /// One costs [`PRICE_PER_CPU`] an hour for each CPU.
+    /// Starts Karpenter with machines of these names, CPUs and memory in GiB. One costs [`PRICE_PER_CPU`] an hour for each CPU.
     pub async fn start(cluster: &ControlPlane, types: &[(&str, u32, u32)]) -> Result<Self> {
+        let machine = |(name, cpus, gib): &(&str, u32, u32)| Machine {
+            name: (*name).to_owned(),
+            cpu_milli: cpus * 1000,
+            memory_mib: u64::from(*gib) * 1024,
+            pods: 110,
+            price: f64::from(*cpus) * PRICE_PER_CPU,
+        };
+        Self::start_with(cluster, &types.iter().map(machine).collect::<Vec<_>>()).await
+    }
+
+    /// Installs the definitions and the class `default`, and starts Karpenter with these machines.
+    pub async fn start_with(cluster: &ControlPlane, machines: &[Machine]) -> Result<Self> {
         let program = tokio::task::spawn_blocking(binaries::karpenter).await??;
         cluster.install_crds(&program.join("crds")).await?;
         cluster.apply_all(&[class()]).await?;
         let file = cluster.folder().join("instance-types.json");
-        let types: Vec<Value> =
-            types.iter().map(|(name, cpu, gib)| instance_type(name, *cpu, *gib)).collect();
+        let types: Vec<Value> = machines.iter().map(instance_type).collect();
         std::fs::write(&file, Value::from(types).to_string())?;
         let [metrics, health] = free_ports()?;
         let env = [
@@ -142,14 +163,15 @@ fn class() -> Value {
     })
 }
 
-fn instance_type(name: &str, cpu: u32, memory_gib: u32) -> Value {
+fn instance_type(machine: &Machine) -> Value {
+    let memory = format!("{}Mi", machine.memory_mib);
     json!({
-        "name": name,
+        "name": machine.name,
         "architecture": "amd64",
         "operatingSystems": ["linux"],
-        "resources": {"cpu": cpu.to_string(), "memory": format!("{memory_gib}Gi"), "pods": "110"},
+        "resources": {"cpu": format!("{}m", machine.cpu_milli), "memory": memory, "pods": machine.pods.to_string()},
         "offerings": [{
-            "Price": f64::from(cpu) * PRICE_PER_CPU,
+            "Price": machine.price,
             "Available": true,
             "Requirements": [only("karpenter.sh/capacity-type", "on-demand"), only("topology.kubernetes.io/zone", ZONE)],
         }],

@@ -69,7 +69,8 @@ pub fn aws_test(body: impl AsyncFnOnce(&Bed) -> Result<()>) {
 }
 
 impl Bed {
-    async fn start() -> Result<Self> {
+    /// A control plane, a simulator and a bridge, whose folder goes with the process.
+    pub async fn start() -> Result<Self> {
         let cluster = ControlPlane::start(Options::new().with_audit_log()).await?;
         reaper::remove(cluster.folder())?;
         let aws = Arc::new(Aws::start(&cluster.folder().join("logs")).await?);

@@ -63,7 +63,7 @@ impl Bridge {
         self.change(|rules| rules.joins.insert(group.to_owned(), join));
     }
 
-    /// A label that the group's nodes bring, as set by the kubelet's arguments in their user data.
+    /// A label that the nodes of groups bring whose names begin so, as set by the kubelet's arguments in their user data.
     pub fn label(&self, group: &str, key: &str, value: &str) {
         self.change(|rules| {
             rules.labels.entry(group.to_owned()).or_default().insert(key.to_owned(), value.to_owned())
@@ -118,7 +118,8 @@ async fn look(nodes: &Api<Node>, aws: &Aws, rules: &Mutex<Rules>, known: &mut Kn
         let (join, labels) = {
             let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
             let join = rules.joins.get(&instance.group).cloned().unwrap_or(Join::After(Duration::ZERO));
-            (join, rules.labels.get(&instance.group).cloned().unwrap_or_default())
+            let labels = rules.labels.iter().filter(|(beginning, _)| instance.group.starts_with(*beginning));
+            (join, labels.flat_map(|(_, labels)| labels.clone()).collect::<BTreeMap<_, _>>())
         };
         let due = match &join {
             Join::After(delay) => *delay <= since.elapsed(),
@@ -149,11 +150,16 @@ async fn look(nodes: &Api<Node>, aws: &Aws, rules: &Mutex<Rules>, known: &mut Kn
     Ok(())
 }
 
+/// CPU in milli-cores and memory in MiB that pods get of a machine with so many CPUs, memory in MiB as sold, and room for pods.
+pub fn allocatable(cpus: u32, memory_mib: u64, pods: u32) -> (u32, u64) {
+    let left_mib = memory_mib * MEMORY_LEFT_PERCENT / 100;
+    (cpus * 1000 - reserved_cpu_milli(cpus), left_mib - (255 + 11 * u64::from(pods)) - 100)
+}
+
 /// The Node that the kubelet of an EKS image would register: what is reserved grows with cores and pods.
 fn node(instance: &Instance, join: &Join, more: &BTreeMap<String, String>) -> Value {
     let capacity_mib = instance.memory_mib * MEMORY_LEFT_PERCENT / 100;
-    let memory_mib = capacity_mib - (255 + 11 * u64::from(instance.pods)) - 100;
-    let cpu_milli = instance.cpu * 1000 - reserved_cpu_milli(instance.cpu);
+    let (cpu_milli, memory_mib) = allocatable(instance.cpu, instance.memory_mib, instance.pods);
     let (zone, id) = (instance.zone.as_str(), instance.id.as_str());
     let provider_id = match join {
         Join::As(pattern) => pattern.replace("{zone}", zone).replace("{id}", id),
