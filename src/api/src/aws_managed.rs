@@ -24,6 +24,9 @@ pub const SUBNET_ID_PATTERN: &str = "^subnet-[0-9a-f]{1,32}$";
 /// The form of a type of machine, or of all types of a family.
 pub const INSTANCE_TYPE_PATTERN: &str = r"^[a-z0-9-]+\.([a-z0-9-]+|\*)$";
 
+/// Greatest `minSpotTypes`: a pool considers at most 45 groups, and a type has one for each zone.
+pub const MIN_SPOT_TYPES_MAX: i32 = 20;
+
 /// Groups that the operator makes: one for each type of machine, zone and market that is needed.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,6 +60,13 @@ pub struct AwsManaged {
     /// Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_price: Option<Price>,
+
+    /// Fewest types over which spot machines are spread, as far as so many types suit the pods: AWS takes machines of one type
+    /// back together. No type gets more than its even share, rounded up, of the spot machines that are there and those that
+    /// are bought. Default: 1. Range: 1 to 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = MIN_SPOT_TYPES_MAX))]
+    pub min_spot_types: Option<i32>,
 
     /// Time after which a group without instances is deleted. It begins anew when the operator does. Default: `10m`. At least
     /// `1m`.

@@ -87,9 +87,9 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     .message("groupScaling: ZeroOrMax can not be combined with rotation, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.repair) || size(self.repair) == 0")
     .message("groupScaling: ZeroOrMax can not be combined with repair, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
-#[x_kube(validation = Rule::new("!has(self.provider.aws) || !has(self.provider.aws.managed) || (!has(self.price) && !has(self.limits) \
+#[x_kube(validation = Rule::new("!has(self.provider.aws) || !has(self.provider.aws.managed) || (!has(self.price) \
     && !(has(self.template) && has(self.template.capacity)) && !(has(self.groupScaling) && self.groupScaling == 'ZeroOrMax'))")
-    .message("provider.aws.managed chooses among machines of several sizes: remove price, limits, template.capacity and groupScaling: ZeroOrMax, which suppose that all nodes are alike").field_path(".provider"))]
+    .message("provider.aws.managed chooses among machines of several sizes: remove price, template.capacity and groupScaling: ZeroOrMax, which suppose that all nodes are alike").field_path(".provider"))]
 pub struct NodePoolSpec {
     /// Mode in which the operator handles this pool. `Apply`: plan and act. `Preview`: plan as if, report the plan in
     /// `status.preview`, change nothing. `Suspend`: change nothing and undo removals under way; increases already
@@ -112,8 +112,8 @@ pub struct NodePoolSpec {
     #[schemars(range(min = 0, max = MAX_NODES))]
     pub max_nodes: i32,
 
-    /// Ceilings on the sum of what the pool's nodes have. A scale-up that would pass one is cut to what fits.
-    /// Default: none.
+    /// Ceilings on the sum of what the pool's nodes have, those to come too; a node counts as a new one of its group. A
+    /// scale-up that would pass one is cut to what fits. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limits: Option<PoolLimits>,
 

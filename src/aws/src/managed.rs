@@ -21,8 +21,9 @@ use super::shape;
 use super::templates::{self, Resolved};
 use super::view::QUOTA_SHOWN_SECONDS;
 
-/// Most groups that a pool considers, those that exist among them: each is an option of the plan.
-pub(crate) const CONSIDERED_MAX: usize = 60;
+/// Most groups that a pool considers, those that exist among them: each is an option of the plan, and may have a backoff, of which a
+/// pool remembers 50.
+pub(crate) const CONSIDERED_MAX: usize = 45;
 /// Longest name of a group at AWS, in bytes.
 const NAME_MAX: usize = 255;
 
@@ -54,6 +55,11 @@ struct Candidate {
 }
 
 impl Candidate {
+    /// Fewest types over which its machines are spread with those of other groups of the pool.
+    fn diversity(&self, managed: &Managed) -> Option<u32> {
+        (self.spot && 1 < managed.min_spot_types).then_some(managed.min_spot_types)
+    }
+
     fn is_too_dear(&self, managed: &Managed) -> bool {
         let within = |max| self.price_per_hour_micro.is_some_and(|price| price <= max);
         managed.max_price_micro.is_some_and(|max| !within(max))
@@ -105,7 +111,7 @@ pub(crate) async fn complete(
     let now = cloud.host.now();
     for candidate in &candidates.considered {
         if !existing.contains(&candidate.name) {
-            let group = possible(cloud, pool, settings, &facts, candidate, now);
+            let group = possible(cloud, pool, (settings, managed), &facts, candidate, now);
             state.groups.insert(candidate.name.clone(), group);
         }
     }
@@ -177,6 +183,7 @@ fn adopt(
     };
     state.rank = Some(candidate.rank);
     state.price_per_hour_micro = candidate.price_per_hour_micro;
+    state.diversity = candidate.diversity(managed);
     // What is narrower than the group's own bounds holds it back for a reason.
     if group.max <= state.max {
         // Its size is raised with the increase that needs it.
@@ -200,7 +207,7 @@ fn launches_by(group: &Group, template: &TemplateRef) -> bool {
 fn possible(
     cloud: &Cloud,
     pool: &PoolAtProvider,
-    settings: &Settings,
+    (settings, managed): (&Settings, &Managed),
     facts: &Facts,
     candidate: &Candidate,
     now: UnixTime,
@@ -220,6 +227,7 @@ fn possible(
         failures: used_up(cloud, candidate, now).into_iter().collect(),
         rank: Some(candidate.rank),
         price_per_hour_micro: candidate.price_per_hour_micro,
+        diversity: candidate.diversity(managed),
         possible: true,
         ..GroupState::default()
     }
@@ -421,14 +429,14 @@ mod tests {
         };
         let web = managed("web");
         let found = candidates(&web, &facts, &BTreeSet::new());
-        assert_eq!((found.considered.len(), found.total), (60, 120));
+        assert_eq!((found.considered.len(), found.total), (45, 120));
         assert_eq!(
             found.considered.last().map(|last| (&*last.machine.name, last.rank)),
-            Some(("m7i.s19", 19))
+            Some(("m7i.s14", 14))
         );
         let largest = name_of(&web, "m7i.s39", "b", "subnet-1", false);
         let found = candidates(&web, &facts, &BTreeSet::from([largest.clone()]));
-        assert_eq!(found.considered.last().map(|last| last.rank), Some(19));
+        assert_eq!(found.considered.last().map(|last| last.rank), Some(14));
         assert!(found.considered.iter().any(|one| one.name == largest));
     }
 }

@@ -96,7 +96,9 @@ fn group_state(
     let group = &read.group;
     let name = &group.name;
     if let Some(words) = group.weighted.as_ref() {
-        let words = format!("{words}: it is no number of nodes, and the group is left alone");
+        let words = format!(
+            "{words}: it is no number of nodes, and the group is left alone: take the weights out of its overrides, or make a group for each size"
+        );
         notes.add(NoticeKind::GroupUnsupported, Some(name), words);
         return GroupState::default();
     }

@@ -474,6 +474,12 @@ impl Pool {
     pub fn scales_whole(&self) -> bool {
         self.group_scaling == GroupScaling::ZeroOrMax
     }
+
+    /// True if CPU or memory of all its nodes together are limited.
+    #[must_use]
+    pub fn limits_amounts(&self) -> bool {
+        self.limit_cpu_milli.is_some() || self.limit_memory_bytes.is_some()
+    }
 }
 
 impl Config {

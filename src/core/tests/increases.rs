@@ -505,7 +505,7 @@ fn a_group_that_grows_as_a_whole_needs_room_for_all_that_it_lacks() {
 }
 
 #[test]
-fn a_pool_grows_while_its_journal_has_room_for_one_intent_of_each_group() {
+fn a_pool_grows_while_its_journal_has_room_for_an_intent() {
     let world = world().group("general", "a", "", 0).group("general", "b", "", 0);
     let world = world.pods(pod("web").cpu("4").times(1)).build();
     let config = config([pool("general")]);
@@ -516,6 +516,31 @@ fn a_pool_grows_while_its_journal_has_room_for_one_intent_of_each_group() {
         let state = ClusterState::new(&world, &history, &config, NOW, &mut Wake::new(NOW));
         pool_barrier(&state.pools["general"], Some(&memory)).map(|limit| limit.reason)
     };
-    assert_eq!(barred(INTENTS_MAX - 2), None);
-    assert_eq!(barred(INTENTS_MAX - 1), Some(Reason::JournalFull));
+    assert_eq!(barred(INTENTS_MAX - 1), None);
+    assert_eq!(barred(INTENTS_MAX), Some(Reason::JournalFull));
+}
+
+/// More groups than the journal has intents, each with room for one node, and pods for all of them.
+#[test]
+fn a_plan_buys_in_no_more_groups_than_its_journal_takes() {
+    let groups = INTENTS_MAX + 10;
+    let world = (0..groups).fold(world(), |world, index| {
+        let one = GroupState { max: 1, ..GroupState::default() };
+        world.group_state("general", &format!("g{index:02}"), one)
+    });
+    let world = world.pods(pod("web").cpu("4").times(groups));
+    let plan = plan_fresh(&world.build(), &config([pool("general").bounds(0, 100)]));
+    assert_eq!(plan.next_history.pools["general"].intents.len(), INTENTS_MAX);
+    let bought = plan.steps.iter().filter(|step| matches!(step, Step::Increase { .. })).count();
+    assert_eq!(bought, INTENTS_MAX);
+}
+
+#[test]
+fn a_minimum_over_more_groups_than_the_journal_takes_is_met_in_turns() {
+    let world = (0..INTENTS_MAX + 10).fold(world(), |world, index| {
+        let one = GroupState { max: 1, ..GroupState::default() };
+        world.group_state("general", &format!("g{index:02}"), one)
+    });
+    let plan = plan_fresh(&world.build(), &config([pool("general").bounds(55, 100)]));
+    assert_eq!(plan.next_history.pools["general"].intents.len(), INTENTS_MAX);
 }

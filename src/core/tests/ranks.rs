@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use headroom_core::config::Config;
+use headroom_core::plan::Plan;
+use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
 use headroom_core::testing::{WorldBuilder, config, pod, pool, world};
 use headroom_core::world::provider::{GroupState, GroupTemplate};
 use headroom_core::world::template::NodeTemplate;
 
-use crate::scale_up::{check, plan_fresh};
+use crate::scale_up::{answer, check, increases, plan_fresh};
 
 /// A group that does not exist yet, of nodes with so many cores and four times as many GiB.
 fn possible(rank: u32, zone: &str, cores: i64) -> GroupState {
@@ -106,7 +108,7 @@ fn a_shape_without_a_price_comes_after_those_with_one() {
     let world = priced(&[(0, 4, None), (1, 8, Some(900))]).pods(pods()).build();
     let plan = plan_fresh(&world, &any(0));
     check(&plan, &[("any", "r1-c8", 0, 1)]);
-    let said = |plan: &headroom_core::plan::Plan| {
+    let said = |plan: &Plan| {
         let memory = &plan.next_history.pools["any"];
         memory.decisions.last().expect("it was decided").message.to_string()
     };
@@ -121,4 +123,98 @@ fn a_price_is_no_reason_to_leave_pods_without_a_place() {
     config.pools[0].max_nodes = 2;
     let world = priced(&[(0, 2, Some(10)), (1, 16, Some(400))]).pods(pod("web").cpu("2").times(8)).build();
     check(&plan_fresh(&world, &config), &[("any", "r1-c16", 0, 1)]);
+}
+
+/// The cores that a plan buys, of groups named by their cores as `c4-a`.
+fn cores_bought(plan: &Plan) -> u32 {
+    let bought = increases(plan).into_iter().map(|((_, group), (from, to))| {
+        let cores = group[1..].split('-').next().and_then(|cores| cores.parse::<u32>().ok());
+        (to - from) * cores.expect("the name has them")
+    });
+    bought.sum()
+}
+
+#[test]
+fn limits_of_a_pool_count_each_node_by_its_own_shape() {
+    let limited = |cores: i64| {
+        let mut config = any(0);
+        config.pools[0].limit_cpu_milli = Some(cores * 1000);
+        config
+    };
+    let world = || {
+        let large = pod("large").cpu("16").memory("64Gi").times(1);
+        shapes().pods(pod("small").cpu("2").memory("8Gi").times(1)).pods(large)
+    };
+    check(&plan_fresh(&world().build(), &limited(18)), &[("any", "c16-a", 0, 1), ("any", "c2-a", 0, 1)]);
+    let short = cores_bought(&plan_fresh(&world().build(), &limited(17)));
+    assert!((1..=17).contains(&short), "{short} cores were bought");
+
+    // A node of sixteen cores is on its way, and leaves room for one of four.
+    let coming = GroupState { target: 1, possible: false, ..possible(2, "a", 16) };
+    let pods = pod("web").cpu("4").memory("16Gi").times(6);
+    let world = shapes().group_state("any", "c16-a", coming).pods(pods).build();
+    assert_eq!(cores_bought(&plan_fresh(&world, &limited(20))), 4);
+    assert_eq!(cores_bought(&plan_fresh(&world, &limited(24))), 8);
+    let coming = GroupState { target: 1, possible: false, ..possible(2, "a", 16) };
+    let world = shapes().group_state("any", "c16-a", coming).pod(pod("web").cpu("16"));
+    let plan = plan_fresh(&world.pod(pod("other").cpu("2")).build(), &limited(16));
+    check(&plan, &[]);
+    let full = "cpu: 16000m of at most 16000m are used".to_owned();
+    assert_eq!(answer(&plan, "other", "any"), (Reason::PoolLimitReached, full));
+}
+
+/// Pool `any` of spot shapes of four cores, to be spread over so many, and one on demand; each with its price in thousandths.
+fn spot(fewest: u32, spot: &[i64], on_demand: i64) -> WorldBuilder {
+    let group = |rank: usize, milli: i64, diversity| GroupState {
+        price_per_hour_micro: Some(milli * 1_000),
+        diversity,
+        ..possible(u32::try_from(rank).expect("few"), "a", 4)
+    };
+    let world = world().group_state("any", "on-demand", group(9, on_demand, None));
+    spot.iter().enumerate().fold(world, |world, (rank, milli)| {
+        world.group_state("any", &format!("spot-{rank}"), group(rank, *milli, Some(fewest)))
+    })
+}
+
+#[test]
+fn spot_machines_are_bought_in_even_shares_of_the_cheapest_shapes() {
+    let pods = |count| pod("web").cpu("4").memory("8Gi").times(count);
+    let buys = |world: WorldBuilder, expected: &[(&str, u32, u32)]| {
+        let expected: Vec<_> = expected.iter().map(|(group, from, to)| ("any", *group, *from, *to)).collect();
+        check(&plan_fresh(&world.build(), &any(0)), &expected);
+    };
+    let four = [40, 30, 50, 35];
+    buys(spot(1, &four, 100).pods(pods(7)), &[("spot-1", 0, 7)]);
+    buys(spot(3, &four, 100).pods(pods(7)), &[("spot-0", 0, 1), ("spot-1", 0, 3), ("spot-3", 0, 3)]);
+    // What is there counts: the shape that has its share gets none.
+    let there = GroupState { target: 4, possible: false, diversity: Some(2), ..possible(1, "a", 4) };
+    let busy = |world: WorldBuilder| world.pods(pods(4).into_iter().chain(pods(4)));
+    buys(busy(spot(2, &four, 100).group_state("any", "spot-1", there)), &[("spot-3", 0, 4)]);
+    // Where no other shape is left the share does not hold, and nothing dearer is bought for its sake.
+    buys(spot(3, &[40, 30], 100).pods(pods(9)), &[("spot-0", 0, 3), ("spot-1", 0, 6)]);
+    buys(spot(3, &[30], 100).pods(pods(5)), &[("spot-0", 0, 5)]);
+    // Machines on demand need no spread.
+    buys(spot(3, &[40, 30], 10).pods(pods(9)), &[("on-demand", 0, 9)]);
+}
+
+#[test]
+fn a_minimum_is_spread_over_shapes_too() {
+    check(
+        &plan_fresh(&spot(2, &[40, 30, 50], 100).build(), &any(5)),
+        &[("any", "spot-0", 0, 3), ("any", "spot-1", 0, 2)],
+    );
+}
+
+#[test]
+fn a_node_that_is_not_full_becomes_the_cheapest_shape_that_takes_its_pods() {
+    let pods = pod("web").cpu("2").memory("4Gi").times(9);
+    let large_is_cheap = priced(&[(0, 2, Some(120)), (1, 4, Some(200)), (2, 16, Some(600))]).pods(pods);
+    check(&plan_fresh(&large_is_cheap.build(), &any(0)), &[("any", "r0-c2", 0, 1), ("any", "r2-c16", 0, 1)]);
+    // One that has room for no more nodes takes none, and one of unknown price neither.
+    let mut full = possible(0, "a", 2);
+    (full.price_per_hour_micro, full.target, full.max, full.possible) = (Some(120_000), 1, 1, false);
+    let pods = pod("web").cpu("2").memory("4Gi").times(10);
+    let world = priced(&[(1, 4, Some(200)), (2, 16, Some(600)), (3, 2, None)]);
+    let world = world.group_state("any", "r0-c2", full).pods(pods).build();
+    check(&plan_fresh(&world, &any(0)), &[("any", "r1-c4", 0, 1), ("any", "r2-c16", 0, 1)]);
 }

@@ -67,6 +67,8 @@ pub struct Managed {
     pub prices: Vec<DeclaredPrice>,
     /// Highest price of a machine for an hour, in millionths; `None` for any.
     pub max_price_micro: Option<i64>,
+    /// Fewest types over which spot machines are spread; 1 for no spread.
+    pub min_spot_types: u32,
     /// Time after which a group without instances is deleted.
     pub delete_empty_after: Seconds,
 }
@@ -81,6 +83,7 @@ impl Managed {
             requirements,
             prices,
             max_price_micros,
+            min_spot_types,
             delete_empty_after,
         } = valid;
         Self {
@@ -93,6 +96,7 @@ impl Managed {
             requirements: requirements.clone(),
             prices: prices.clone(),
             max_price_micro: max_price_micros.map(|micros| i64::try_from(micros).unwrap_or(i64::MAX)),
+            min_spot_types: *min_spot_types,
             delete_empty_after: Seconds(i64::try_from(delete_empty_after.as_secs()).unwrap_or(i64::MAX)),
         }
     }

@@ -7,6 +7,7 @@ use super::Checker;
 use super::pool::price_micros;
 use crate::aws_managed::{
     AwsCapacityType, AwsManaged, AwsOperator, AwsPrice, AwsRequirement, AwsRequirementKey, AwsSubnets,
+    MIN_SPOT_TYPES_MAX,
 };
 
 /// Groups that the operator makes.
@@ -26,6 +27,8 @@ pub struct ValidatedManaged {
     pub prices: Vec<ValidatedPrice>,
     /// Highest price of a machine for an hour, in millionths; `None` for any.
     pub max_price_micros: Option<u64>,
+    /// Fewest types over which spot machines are spread; at least 1.
+    pub min_spot_types: u32,
     /// Time after which a group without instances is deleted; at least a minute.
     pub delete_empty_after: Duration,
 }
@@ -65,8 +68,15 @@ pub struct ValidatedPrice {
 
 pub(super) fn read(check: &mut Checker, written: &AwsManaged) -> ValidatedManaged {
     // Without `..`: a new field that nobody reads here must not compile.
-    let AwsManaged { launch_template, subnets, requirements, prices, max_price, delete_empty_after } =
-        written;
+    let AwsManaged {
+        launch_template,
+        subnets,
+        requirements,
+        prices,
+        max_price,
+        min_spot_types,
+        delete_empty_after,
+    } = written;
     let path = "spec.provider.aws.managed";
     check.require(
         launch_template.id.is_some() != launch_template.name.is_some(),
@@ -97,6 +107,8 @@ pub(super) fn read(check: &mut Checker, written: &AwsManaged) -> ValidatedManage
         check.require(micros.is_some(), &format!("{path}.maxPrice.perHour"), "is not a price", fix);
         micros
     });
+    let types_path = format!("{path}.minSpotTypes");
+    let min_spot_types = check.count(*min_spot_types, 1, (1, MIN_SPOT_TYPES_MAX), &types_path);
     let empty_path = format!("{path}.deleteEmptyAfter");
     let delete_empty_after = check.duration(delete_empty_after.as_ref(), 600, &empty_path);
     let long = Duration::from_secs(60) <= delete_empty_after;
@@ -114,6 +126,7 @@ pub(super) fn read(check: &mut Checker, written: &AwsManaged) -> ValidatedManage
         requirements: requirements.iter().map(requirement).collect(),
         prices,
         max_price_micros,
+        min_spot_types,
         delete_empty_after,
     }
 }

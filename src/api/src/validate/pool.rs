@@ -231,14 +231,12 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
     let Some(provider) = read_provider(&mut check, provider) else {
         return Err(check.errors);
     };
-    let limited = limits.cpu_milli.is_some() || limits.memory_bytes.is_some();
-    let alike =
-        price.is_some() || limited || template.capacity.is_some() || group_scaling == GroupScaling::ZeroOrMax;
+    let alike = price.is_some() || template.capacity.is_some() || group_scaling == GroupScaling::ZeroOrMax;
     check.require(
         !(alike && matches!(&provider, ValidatedProvider::Aws(aws) if aws.managed.is_some())),
         "spec.provider.aws.managed",
         "chooses among machines of several sizes",
-        "remove price, limits, template.capacity and groupScaling: ZeroOrMax",
+        "remove price, template.capacity and groupScaling: ZeroOrMax",
     );
     let mode = mode.unwrap_or_default();
     check.finish(ValidatedPool {

@@ -268,7 +268,7 @@ async fn at_rest_possible_groups_cost_no_calls() {
     assert_eq!(after - before, 9, "a look for groups a minute: {:?}", bench.fake.account().calls);
 }
 
-fn of_managed(bench: &mut Bench) -> &mut Managed {
+pub(super) fn of_managed(bench: &mut Bench) -> &mut Managed {
     settings(bench).managed.as_mut().expect("managed")
 }
 
@@ -364,6 +364,22 @@ async fn a_permission_that_is_missing_is_named_and_all_shapes_stay() {
     assert_eq!(state.groups.len(), 6);
     let missing = state.notices.iter().find(|notice| notice.kind == NoticeKind::PermissionMissing);
     assert!(missing.is_some_and(|notice| notice.message.contains(HISTORY)), "{:?}", state.notices);
+}
+
+#[tokio::test(start_paused = true)]
+async fn spot_groups_say_over_how_many_types_they_are_spread() {
+    let mut bench = of_both_markets();
+    of_managed(&mut bench).min_spot_types = 3;
+    let spread = |state: &ProviderState, words| named(state, words).1.diversity;
+    let state = seen(&bench).await;
+    assert_eq!(spread(&state, "m7i.large-eu-west-1a-spot"), Some(3));
+    assert_eq!(spread(&state, "m7i.large-eu-west-1a-on-demand"), None);
+    let id = named(&state, "m7i.large-eu-west-1a-spot").0.clone();
+    assert_eq!(bench.increase(&id, 0, 1).await, Ok(Increased::Accepted));
+    let made = seen(&bench).await;
+    assert_eq!((made.groups[&id].possible, made.groups[&id].diversity), (false, Some(3)));
+    of_managed(&mut bench).min_spot_types = 1;
+    assert_eq!(spread(&seen(&bench).await, "m7i.large-eu-west-1a-spot"), None);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,16 +1,19 @@
 //! Groups that come and go over many seeds: creations twice, refused and unanswered, deletions that race with increases,
-//! restarts, and somebody else's groups in the same account.
+//! restarts, prices that move or cannot be read, and somebody else's groups in the same account.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use headroom_core::world::provider::GroupState;
+use headroom_provider::aws::{Operator, Requirement, RequirementKey};
 use headroom_provider::{CloudProvider, Increase};
 
+use super::creation::of_managed;
 use super::fake::{Bench, Fault, group};
 
 const SEEDS: u64 = 500;
 const STEPS: u32 = 40;
-const FAULTS: [(&str, u16, &str, bool); 9] = [
+const FAULTS: [(&str, u16, &str, bool); 12] = [
     ("autoscaling:CreateAutoScalingGroup", 500, "InternalFailure", true),
     ("autoscaling:CreateAutoScalingGroup", 500, "InternalFailure", false),
     ("autoscaling:CreateAutoScalingGroup", 400, "Throttling", false),
@@ -20,7 +23,14 @@ const FAULTS: [(&str, u16, &str, bool); 9] = [
     ("autoscaling:SetDesiredCapacity", 500, "InternalFailure", true),
     ("autoscaling:LaunchInstances", 500, "InternalFailure", true),
     ("autoscaling:DescribeAutoScalingGroups", 400, "Throttling", false),
+    ("ec2:DescribeSpotPriceHistory", 500, "InternalError", false),
+    ("ec2:DescribeSpotPriceHistory", 503, "RequestLimitExceeded", false),
+    ("ec2:DescribeSpotPriceHistory", 403, "UnauthorizedOperation", false),
 ];
+/// What spot machines of the catalogue cost by turns, in millionths for an hour.
+const PRICES: std::ops::Range<i64> = 10_000..90_000;
+/// Highest price of a machine in the worlds that have one.
+const MAX_PRICE: i64 = 50_000;
 
 /// Somebody else's groups: of no pool, and of a pool of the same name in another cluster.
 fn strangers() -> Vec<super::super::group::Group> {
@@ -40,23 +50,30 @@ struct Storm {
     random: fastrand::Rng,
     last: Option<Increase>,
     intents: u32,
+    /// Prices that the spot market has ever had.
+    prices: BTreeSet<i64>,
 }
 
 impl Storm {
     fn new(seed: u64) -> Self {
-        let bench = Bench::managed(seed);
+        let mut bench = Bench::managed(seed);
         let mut random = fastrand::Rng::with_seed(seed);
+        let managed = of_managed(&mut bench);
+        let markets = vec!["spot".to_owned(), "on-demand".to_owned()];
+        managed.requirements =
+            vec![Requirement { key: RequirementKey::Market, operator: Operator::In, values: markets }];
+        managed.max_price_micro = random.bool().then_some(MAX_PRICE);
         {
             let mut account = bench.fake.account();
             account.launches_at_once = random.bool();
             account.tags_lag = random.bool();
             account.groups.extend(strangers().into_iter().map(|group| (group.name.clone(), group)));
         }
-        Self { bench, random, last: None, intents: 0 }
+        Self { bench, random, last: None, intents: 0, prices: BTreeSet::new() }
     }
 
     async fn step(mut self) -> Self {
-        match self.random.u32(0..11) {
+        match self.random.u32(0..12) {
             0..3 => self.grow().await,
             3 => self.retry().await,
             4 => self.remove().await,
@@ -68,13 +85,41 @@ impl Storm {
             7 => self.bench.pass(self.random.u64(1..30)).await,
             8 => self.bench.pass(self.random.u64(300..900)).await,
             9 => self.bench = self.bench.restarted(),
+            10 => self.move_price(),
             _ => drop(self.bench.observe().await),
         }
         self
     }
 
+    /// A spot price changes, or is reported no more.
+    fn move_price(&mut self) {
+        let types = ["m7i.large", "m7i.2xlarge"];
+        let zones = ["eu-west-1a", "eu-west-1b"];
+        let key = (types[self.random.usize(0..2)].into(), zones[self.random.usize(0..2)].into());
+        let mut account = self.bench.fake.account();
+        if self.random.u32(0..4) == 0 {
+            account.spot_prices.remove(&key);
+        } else {
+            let price = self.random.i64(PRICES);
+            self.prices.insert(price);
+            account.spot_prices.insert(key, price);
+        }
+    }
+
+    /// A spot group has a price that the market had, or none; and one that is too dear, or may be, grows no more.
+    fn check_prices(&mut self, groups: &BTreeMap<Arc<str>, GroupState>) {
+        let max = of_managed(&mut self.bench).max_price_micro;
+        for (id, group) in groups.iter().filter(|(id, _)| id.contains("-spot-")) {
+            let price = group.price_per_hour_micro;
+            assert!(price.is_none_or(|price| self.prices.contains(&price)), "{id} costs {price:?}");
+            let within = max.is_none_or(|max| price.is_some_and(|price| price <= max));
+            assert!(within || group.max <= group.target, "{id} may grow at {price:?}, at most {max:?}");
+        }
+    }
+
     async fn grow(&mut self) {
         let Ok(seen) = self.bench.observe().await else { return };
+        self.check_prices(&seen.state.groups);
         let groups: Vec<_> = seen.state.groups.iter().map(|(id, group)| (id.clone(), group.target)).collect();
         let Some((id, from)) = self.random.choice(groups) else { return };
         self.intents += 1;

@@ -268,6 +268,12 @@ impl<'w> Context<'w> {
         made
     }
 
+    /// The template of a group, if this plan has asked for it and its shape is known.
+    #[must_use]
+    pub fn known_template(&self, pool: &Arc<str>, group: &Arc<str>) -> Option<&TemplateNode> {
+        self.templates.get(&(pool.clone(), group.clone()))?.as_deref()
+    }
+
     /// The template of a group of unknown shape, by another group of its pool: a pool's nodes are of one shape.
     ///
     /// After a restart the cloud may not have reported all templates: a node that was asked for takes pods all the same, and
@@ -305,6 +311,12 @@ impl<'w> Context<'w> {
     #[must_use]
     pub fn purchased_of(&self, pool: &Arc<str>, group: &Arc<str>) -> u32 {
         self.purchases.get(&(pool.clone(), group.clone())).map_or(0, |purchase| purchase.nodes)
+    }
+
+    /// Number of groups of a pool for which nodes were bought so far.
+    #[must_use]
+    pub fn purchased_groups(&self, pool: &str) -> usize {
+        self.purchases.iter().filter(|((name, _), bought)| &**name == pool && 0 < bought.nodes).count()
     }
 
     /// Nodes bought so far for all pools.

@@ -104,6 +104,7 @@ fn plan_once(
     learn::learn(&mut ctx);
     learn::learn_devices(&mut ctx);
     quotas::prepare(&mut ctx);
+    scale_up::bounds::prepare(&mut ctx);
     grow(&mut ctx);
 
     ctx.steps = increase::steps(&ctx.next, &ctx.cluster);

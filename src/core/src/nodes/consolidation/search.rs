@@ -23,6 +23,7 @@ use crate::nodes::scale_down::relocation::Destinations;
 use crate::nodes::scale_down::standby::Standby;
 use crate::nodes::scale_down::trial::pods_to_move;
 use crate::nodes::scale_up;
+use crate::nodes::scale_up::diversity;
 use crate::nodes::scale_up::limits;
 use crate::nodes::state::cluster_state::GroupCounts;
 use crate::nodes::state::group_settings::GroupSettings;
@@ -34,7 +35,7 @@ use crate::time::{Seconds, UnixTime};
 
 /// Nodes that are looked at one by one, those with most to save first.
 const SINGLES_MAX: usize = 20;
-/// Groups of a pool that are looked at; zones differ little in what a node costs.
+/// Groups of a pool, or of each of its shapes, that are looked at; zones differ little in what a node costs.
 const GROUPS_MAX: usize = 4;
 /// Work units (pod-node checks) that one plan spends in this search.
 const WORK_MAX: u64 = 2_000_000;
@@ -190,15 +191,20 @@ fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &
             if preferred::comes_back(ctx, scene, set, pool, &growable.id) {
                 continue;
             }
-            let Some(count) = packed(ctx, pool, &growable, &rest) else { continue };
             let new = ctx.cluster.price_per_hour_micro(&pool.name, &growable.id);
             let known = new.is_some() && all_priced(ctx, set, scene);
             let before_micro = price_of(ctx, set, scene, known);
             let each = price::of_node(new, &growable.template.node.capacity, known);
+            // Whether one node would be worth it is known without a search.
+            if !price::worth_it(before_micro, each, percent) {
+                continue;
+            }
+            let Some(count) = packed(ctx, pool, &growable, &rest) else { continue };
             let after_micro = each.saturating_mul(i64::from(count));
             if price::worth_it(before_micro, after_micro, percent)
                 && may_leave(set, scene, room, &pool.name, &growable.id, count)
                 && spares(set, scene, &growable.template.node.capacity, count)
+                && diversity::may_replace(ctx, (&pool.name, &growable.id), count, set)
             {
                 let offer = Offer {
                     pool: pool.name.clone(),
@@ -288,7 +294,14 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
     }
     let mut groups = scale_up::serve::growables(ctx, &pool.name);
     groups.retain(|group| preferred::quiet_until(ctx, &pool.name, &group.id).is_none());
-    groups.truncate(GROUPS_MAX);
+    let state = ctx.cluster.pools.get(&pool.name);
+    let rank = |group: &Growable| state.and_then(|state| scale_up::serve::rank_of(state, &group.id));
+    let mut of_rank: BTreeMap<Option<u32>, usize> = BTreeMap::new();
+    groups.retain(|group| {
+        let count = of_rank.entry(rank(group)).or_default();
+        *count += 1;
+        *count <= GROUPS_MAX
+    });
     groups
 }
 

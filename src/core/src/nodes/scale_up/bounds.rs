@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use crate::history::INTENTS_MAX;
 use crate::nodes::context::Context;
 use crate::nodes::quotas;
 use crate::nodes::scale_up::limits::{self, Limit};
+use crate::nodes::scale_up::serve;
+use crate::nodes::state::cluster_state::PoolState;
 use crate::reason::Reason;
 use crate::resources::Resources;
 
@@ -13,11 +16,12 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
     rooms(ctx, pool, capacity).iter().map(|room| room.nodes).min().unwrap_or(0)
 }
 
-/// Returns the capacity of a new node of the pool, by the first group with a template; nothing without one, and then
-/// only limits that are reached hold it back.
+/// Returns the capacity of a new node of the pool, by the first group with a template, of groups of several shapes by the
+/// lowest rank; nothing without one, and then only limits that are reached hold it back.
 pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
-    let groups = ctx.cluster.pools.get(pool).into_iter().flat_map(|state| state.groups.keys().cloned());
-    let groups: Vec<Arc<str>> = groups.collect();
+    let Some(state) = ctx.cluster.pools.get(pool) else { return Resources::default() };
+    let mut groups: Vec<Arc<str>> = state.groups.keys().cloned().collect();
+    groups.sort_by_key(|group| serve::rank_of(state, group));
     let template = groups.into_iter().find_map(|group| ctx.template(pool, &group));
     template.map(|template| template.node.capacity.clone()).unwrap_or_default()
 }
@@ -25,7 +29,7 @@ pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
 /// The rooms that bound a pool: its own, the cluster's, and those of CapacityQuotas.
 pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<limits::Room> {
     let Some(state) = ctx.cluster.pools.get(pool) else { return Vec::new() };
-    let own = limits::pool_room(state, ctx.purchased(pool), capacity);
+    let own = limits::pool_room(state, ctx.purchased(pool), &used(ctx, state, capacity), capacity);
     let all = limits::cluster_room(
         &ctx.config.cluster,
         &ctx.cluster,
@@ -36,6 +40,39 @@ pub fn rooms(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Resources) -> Vec<li
     let mut rooms = vec![own, all];
     rooms.extend(quotas::rooms_of_pool(ctx, pool));
     rooms
+}
+
+/// What the nodes of a pool with limits have together: those that its groups are asked for and those that this plan has bought,
+/// each as a new node of its group. A node of a group whose shape is not known counts as `capacity`, the node that is asked
+/// about.
+fn used(ctx: &Context<'_>, state: &PoolState<'_>, capacity: &Resources) -> Resources {
+    let mut used = Resources::default();
+    if !state.pool.limits_amounts() {
+        return used;
+    }
+    for (group, counts) in &state.groups {
+        let nodes = counts.target.saturating_add(ctx.purchased_of(&state.pool.name, group));
+        let shape = ctx.known_template(&state.pool.name, group);
+        used.add(&shape.map_or(capacity, |shape| &shape.node.capacity).times(i64::from(nodes)));
+    }
+    used
+}
+
+/// Reads the shapes of the groups whose pools have limits, by which their nodes count.
+pub(in crate::nodes) fn prepare(ctx: &mut Context<'_>) {
+    let limited = ctx.cluster.pools.values().filter(|state| state.pool.limits_amounts());
+    let groups: Vec<(Arc<str>, Arc<str>)> = limited
+        .flat_map(|state| state.groups.keys().map(|group| (state.pool.name.clone(), group.clone())))
+        .collect();
+    for (pool, group) in groups {
+        ctx.template(&pool, &group);
+    }
+}
+
+/// Number of groups for which the journal has room in this plan, besides those that it buys for already: each has an intent.
+pub(in crate::nodes) fn intents_room(ctx: &Context<'_>, pool: &Arc<str>) -> usize {
+    let open = ctx.next.pools.get(pool).map_or(0, |memory| memory.intents.len());
+    INTENTS_MAX.saturating_sub(open).saturating_sub(ctx.purchased_groups(pool))
 }
 
 /// Reason why a group that grows as a whole cannot do so now; `None` for others.
@@ -78,7 +115,8 @@ pub fn barrier(ctx: &mut Context<'_>, pool: &Arc<str>) -> Option<Limit> {
     // A full pool says so itself: its groups' maximum may be no more than the pool's, seen from inside the cloud.
     let full = state.bounds.max <= state.target();
     if full && barriers.iter().all(|barrier| barrier.reason == Reason::GroupMaxNodesReached) {
-        return Some(limits::pool_room(state, 0, &Resources::default()).limit);
+        let none = Resources::default();
+        return Some(limits::pool_room(state, 0, &none, &none).limit);
     }
     barriers.into_iter().next()
 }

@@ -50,11 +50,13 @@ pub fn pool_barrier(state: &PoolState<'_>, memory: Option<&PoolHistory>) -> Opti
         let why = state.provider_unknown.clone().unwrap_or_default();
         return Some(Limit::new(Reason::ProviderUnknown, format!("sizes are unknown: {why}")));
     }
-    let full = |memory: &PoolHistory| {
-        INTENTS_MAX < memory.intents.len() + state.groups.len() || BACKOFFS_MAX <= memory.backoffs.len()
-    };
+    let full =
+        |memory: &PoolHistory| INTENTS_MAX <= memory.intents.len() || BACKOFFS_MAX <= memory.backoffs.len();
     if memory.is_some_and(full) {
-        return Some(Limit::new(Reason::JournalFull, "the journal has no room for one more intent a group"));
+        return Some(Limit::new(
+            Reason::JournalFull,
+            "the journal has no room for one more intent or backoff",
+        ));
     }
     None
 }
@@ -82,9 +84,10 @@ pub fn group_barrier(id: &str, group: &GroupCounts<'_>) -> Option<Limit> {
 
 /// Number of nodes that a pool may still get by its own bounds and limits.
 ///
-/// `planned` are nodes that this plan has added to it, `capacity` is what one new node has.
+/// `planned` are nodes that this plan has added to it, `used` is what its nodes have together, those to come and these too, and
+/// `capacity` is what one new node has.
 #[must_use]
-pub fn pool_room(state: &PoolState<'_>, planned: u32, capacity: &Resources) -> Room {
+pub fn pool_room(state: &PoolState<'_>, planned: u32, used: &Resources, capacity: &Resources) -> Room {
     let wanted = state.target().saturating_add(planned);
     let mut room = Room {
         nodes: state.bounds.max.saturating_sub(wanted),
@@ -93,7 +96,6 @@ pub fn pool_room(state: &PoolState<'_>, planned: u32, capacity: &Resources) -> R
             format!("pool has {wanted} of at most {} nodes", state.bounds.max),
         ),
     };
-    let used = capacity.times(i64::from(wanted));
     let amounts = [
         ("cpu", state.pool.limit_cpu_milli, used.cpu_milli, capacity.cpu_milli),
         ("memory", state.pool.limit_memory_bytes, used.memory_bytes, capacity.memory_bytes),

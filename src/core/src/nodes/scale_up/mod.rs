@@ -3,13 +3,15 @@
 //! In the order in which a plan uses them: `demand` collects pods that want a node (`unbound` and `anticipation` leave
 //! out those that nodes were bought for in vain), `placement` places them on nodes that exist or are on their way,
 //! `serve` asks each pool for an offer (`packing`, `bounds`, `limits`), `expander` chooses one, `balance` spreads it over the
-//! groups (`similar_pools`, `similarity`), `followers` holds back pods that follow others into a domain, `new_domains`
+//! groups (`similar_pools`, `similarity`), `smaller` makes single nodes of an offer cheaper shapes,
+//! `diversity` spreads spot machines over shapes, `followers` holds back pods that follow others into a domain, `new_domains`
 //! those whose nodes would take more places away than they give, `spare` gives up what is not needed after all, and `increase` is the life of the intent.
 
 pub mod anticipation;
 pub mod balance;
 pub(in crate::nodes) mod bounds;
 pub mod demand;
+pub(in crate::nodes) mod diversity;
 pub mod expander;
 pub mod followers;
 pub mod increase;
@@ -18,6 +20,7 @@ pub(in crate::nodes) mod new_domains;
 pub mod placement;
 pub(in crate::nodes) mod serve;
 pub(in crate::nodes) mod similar_pools;
+mod smaller;
 pub(in crate::nodes) mod spare;
 pub mod unbound;
 

@@ -14,13 +14,15 @@ use crate::nodes::packing::{self, Growable, Packing, PackingLimits, Wanted};
 use crate::nodes::quotas;
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::scale_up::balance::{self, Size};
-use crate::nodes::scale_up::bounds::{new_capacity, room, whole_barrier};
+use crate::nodes::scale_up::bounds::{self, new_capacity, room, whole_barrier};
 use crate::nodes::scale_up::demand::{Demand, PodGroup};
+use crate::nodes::scale_up::diversity;
 use crate::nodes::scale_up::expander::{self, Offer, consultation};
 use crate::nodes::scale_up::followers::{self, Held};
 use crate::nodes::scale_up::limits;
 use crate::nodes::scale_up::new_domains;
 use crate::nodes::scale_up::similar_pools;
+use crate::nodes::scale_up::smaller;
 use crate::nodes::scale_up::spare;
 use crate::nodes::state::cluster_state::PoolState;
 use crate::nodes::state::group_settings::GroupSettings;
@@ -211,6 +213,11 @@ pub(in crate::nodes) struct PoolOption {
 }
 
 impl PoolOption {
+    /// Number of nodes that it buys.
+    pub(in crate::nodes) fn nodes(&self) -> u32 {
+        u32::try_from(self.packing.nodes.len()).unwrap_or(u32::MAX)
+    }
+
     /// The demand's groups of which it places pods, each with their number.
     pub(in crate::nodes) fn placed(&self) -> impl Iterator<Item = (usize, usize)> {
         let placed = self.wanted.iter().copied().zip(self.packing.placed.iter().copied());
@@ -244,17 +251,37 @@ fn options_of(ctx: &mut Context<'_>, name: &Arc<str>) -> Vec<PoolOption> {
     let groups: Vec<Growable> = growables(ctx, name);
     if whole {
         // One group at a time: it is filled before another one is begun.
-        let first = groups.into_iter().find_map(|group| option_of(ctx, name, None, vec![group]));
+        let first = groups.into_iter().find_map(|group| option_of(ctx, name, None, (vec![group], &[])));
         return first.into_iter().collect();
     }
     let mut by_rank: BTreeMap<Option<u32>, Vec<Growable>> = BTreeMap::new();
-    for group in groups {
+    for group in &groups {
         let rank = ctx.cluster.pools.get(name).and_then(|state| rank_of(state, &group.id));
-        by_rank.entry(rank).or_default().push(group);
+        by_rank.entry(rank).or_default().push(group.clone());
     }
-    let options =
-        by_rank.into_iter().filter_map(|(rank, groups)| option_of(ctx, name, rank, groups)).collect();
-    cheapest(options)
+    let mut options: Vec<PoolOption> =
+        by_rank.into_iter().filter_map(|(rank, own)| option_of(ctx, name, rank, (own, &groups))).collect();
+    diversity::leave_out_full(ctx, &mut options);
+    // They compete by all that they take, and the one that is bought may be cut.
+    let mut options = cheapest(options);
+    options.iter_mut().for_each(|option| cut_to_share(ctx, option));
+    options
+}
+
+/// Packs anew what its share of spot machines leaves of an option.
+fn cut_to_share(ctx: &mut Context<'_>, option: &mut PoolOption) {
+    let most = diversity::most(ctx, option);
+    if option.nodes() <= most {
+        return;
+    }
+    let wanted = wanted(&ctx.demand, &option.wanted);
+    let limits = PackingLimits { nodes: most, work_units: ctx.config.cluster.max_work_units };
+    option.packing = packing::pack(&mut ctx.snapshot, &option.groups, &wanted, limits);
+}
+
+fn wanted<'d>(demand: &'d Demand, indexes: &[usize]) -> Vec<Wanted<'d>> {
+    let groups = indexes.iter().map(|index| &demand.groups[*index]);
+    groups.map(|group| Wanted { class: group.class, priority: group.priority, pods: &group.pods }).collect()
 }
 
 /// The shapes of one pool that cost least for what they take: the expanders choose among them, and between pools.
@@ -269,18 +296,21 @@ fn cheapest(mut options: Vec<PoolOption>) -> Vec<PoolOption> {
     options
 }
 
-fn rank_of(state: &PoolState<'_>, group: &Arc<str>) -> Option<u32> {
+/// Rank of a group, if its pool has several shapes.
+pub(in crate::nodes) fn rank_of(state: &PoolState<'_>, group: &Arc<str>) -> Option<u32> {
     state.groups.get(group)?.state?.rank
 }
 
-/// Returns the option of these groups of one pool; `None` when they can get no node or would take no pod.
+/// Returns the option of these groups of one pool, which has `all` groups; `None` when they can get no node or would take no
+/// pod.
 fn option_of(
     ctx: &mut Context<'_>,
     name: &Arc<str>,
     rank: Option<u32>,
-    groups: Vec<Growable>,
+    (groups, all): (Vec<Growable>, &[Growable]),
 ) -> Option<PoolOption> {
     let pool = ctx.cluster.pools.get(name)?.pool;
+    let mut groups = within_journal(ctx, name, groups, |group| &group.id);
     let capacity = groups.first()?.template.node.capacity.clone();
     let room = room(ctx, name, &capacity);
     if room == 0 {
@@ -290,16 +320,13 @@ fn option_of(
     let indexes: Vec<usize> = (0..ctx.demand.groups.len())
         .filter(|index| may_be_bought_for(ctx, &ctx.demand.groups[*index]))
         .collect();
-    let wanted: Vec<Wanted<'_>> = indexes
-        .iter()
-        .map(|index| {
-            let group = &ctx.demand.groups[*index];
-            Wanted { class: group.class, priority: group.priority, pods: &group.pods }
-        })
-        .collect();
+    let wanted = wanted(&ctx.demand, &indexes);
     let limits = PackingLimits { nodes: room, work_units: budget };
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
-    let packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
+    let mut packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
+    if rank.is_some() {
+        smaller::take(ctx, name, (all, &indexes), &mut groups, &mut packing);
+    }
     let requested = requested(ctx, &indexes, &packing);
     let packed = u32::try_from(packing.nodes.len()).unwrap_or(u32::MAX);
     // Source: estimator, ZeroOrMax → max: the expander compares with what will be bought.
@@ -359,14 +386,33 @@ fn open_groups(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>)
     .unzip()
 }
 
-/// The open groups with which a pool's minimum is met: all, or those of the lowest rank with room.
+/// The open groups with which a pool's minimum is met: all, or those of the lowest rank with room, or of the lowest ranks over
+/// which its nodes are to be spread.
 fn of_lowest_rank(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Size>) {
     let (ids, sizes) = open_groups(ctx, pool);
     let Some(state) = ctx.cluster.pools.get(pool) else { return (ids, sizes) };
     let groups: Vec<(Arc<str>, Size)> = ids.into_iter().zip(sizes).collect();
     let open = groups.iter().filter(|(_, size)| size.current < size.max);
-    let lowest = open.map(|(id, _)| rank_of(state, id)).min();
-    groups.into_iter().filter(|(id, _)| lowest.is_none_or(|lowest| rank_of(state, id) == lowest)).unzip()
+    let ranks = diversity::for_minimum(state, &open.map(|(id, _)| rank_of(state, id)).collect());
+    let of_ranks = |(id, _): &(Arc<str>, Size)| ranks.is_empty() || ranks.contains(&rank_of(state, id));
+    within_journal(ctx, pool, groups.into_iter().filter(of_ranks).collect(), |(id, _)| id).into_iter().unzip()
+}
+
+/// Those of the groups for which the journal has room: the ones that are bought for already, and as many others as it takes.
+fn within_journal<T>(
+    ctx: &Context<'_>,
+    pool: &Arc<str>,
+    mut groups: Vec<T>,
+    id: impl Fn(&T) -> &Arc<str>,
+) -> Vec<T> {
+    let mut left = bounds::intents_room(ctx, pool);
+    groups.retain(|group| {
+        let bought = 0 < ctx.purchased_of(pool, id(group));
+        let kept = bought || 0 < left;
+        left -= usize::from(kept && !bought);
+        kept
+    });
+    groups
 }
 
 /// Groups of the pool that may grow in this plan, in the order of their ranks.
@@ -388,13 +434,16 @@ pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec
 }
 
 /// Adds a node of the group to the purchases, and to the snapshot if its shape is known; not if a CapacityQuota has no room
-/// for it: one that counts some groups of a pool was looked at for each of them alone.
+/// for it: one that counts some groups of a pool was looked at for each of them alone. Nor if the journal has none.
 fn buy(ctx: &mut Context<'_>, pool: &Arc<str>, group: &Arc<str>) -> Option<NodeIx> {
     if quotas::room_of_group(ctx, pool, group).is_some_and(|room| room.nodes == 0) {
         return None;
     }
     let key = (pool.clone(), group.clone());
     let number = ctx.purchased_of(pool, group);
+    if number == 0 && bounds::intents_room(ctx, pool) == 0 {
+        return None;
+    }
     let node = ctx.add_planned(pool, group, format!("bought-{pool}-{group}-{number}"), true);
     ctx.purchases.entry(key).or_default().nodes += 1;
     node

@@ -161,7 +161,7 @@ fn requirement(draft: &mut Draft, one: &Value) {
     if let Some(least) = one["minValues"].as_i64().filter(|_| is_ours(&key)) {
         draft.say(format!(
             "requirement {key} minValues {least}: no counterpart: of the types that meet it the cheapest is bought; one that AWS does not \
-             have backs off, and the next one is."
+             have backs off, and the next one is. managed.minSpotTypes spreads spot machines over types."
         ));
     }
     if key == ARCHITECTURE || key == MARKET || !is_ours(&key) {

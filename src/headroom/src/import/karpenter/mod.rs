@@ -126,7 +126,7 @@ fn convert_one(part: &Part<'_>, taken: &mut BTreeSet<String>) -> Draft {
     NODE_POOL.say(&mut draft, "", spec);
     super::say_not_whole(&mut draft, "", spec, &["weight", "replicas"]);
     template(&mut draft, &spec["template"], labels, class);
-    limits(&mut draft, spec, class.is_managed());
+    limits(&mut draft, spec);
     disruption::convert(&mut draft, &spec["disruption"], (of_one, class.is_managed()));
     if several.is_some() {
         shared_out(&mut draft, own_name, spec);
@@ -215,12 +215,12 @@ fn expiry(draft: &mut Draft, time: &str, whose: &str) {
     }
 }
 
-fn limits(draft: &mut Draft, spec: &Value, managed: bool) {
+fn limits(draft: &mut Draft, spec: &Value) {
     let mut max = (MAX_NODES_UNKNOWN, "required here; Karpenter has none".to_owned());
     for (resource, amount) in spec["limits"].as_object().into_iter().flatten() {
         let amount = text(amount);
         match resource.as_str() {
-            "cpu" | "memory" if !managed => draft.set(&format!("limits.{resource}"), amount, ""),
+            "cpu" | "memory" => draft.set(&format!("limits.{resource}"), amount, ""),
             "nodes" => match Quantity::parse(&amount).ok().map(|nodes| nodes.milli() / 1000) {
                 Some(nodes) => {
                     max = (nodes, "limits.nodes".to_owned());
@@ -232,9 +232,8 @@ fn limits(draft: &mut Draft, spec: &Value, managed: bool) {
             },
             other => {
                 draft.say(format!(
-                    "limits.{other} {amount}: no counterpart: limits of a pool are of {}nodes; make a CapacityQuota \
-                     over a label of its nodes (docs/capacity-quotas.md).",
-                    if managed { "" } else { "cpu, memory and " }
+                    "limits.{other} {amount}: no counterpart: limits of a pool are of cpu, memory and nodes; make a \
+                     CapacityQuota over a label of its nodes (docs/capacity-quotas.md)."
                 ));
                 draft.only_preview(&format!("limits.{other} could not be kept, see above"));
             }

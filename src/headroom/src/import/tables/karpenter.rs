@@ -17,8 +17,7 @@ pub(in crate::import) const NODE_POOL: Table = Table {
         row(
             "limits",
             Shapes(
-                "`limits.cpu`, `limits.memory` and `maxNodes`; any other resource, and with an EC2NodeClass CPU and memory too: a preview, and a \
-                 CapacityQuota that you make",
+                "`limits.cpu`, `limits.memory` and `maxNodes`; any other resource: a preview, and a CapacityQuota that you make",
             ),
         ),
         row("template.metadata.labels", Field("template.labels")),

@@ -148,11 +148,10 @@ fn subnets_and_the_cluster_come_from_the_class() {
 }
 
 #[test]
-fn limits_on_cores_are_named_since_machines_are_not_alike() {
-    let limited = of_class("limits: {cpu: '100', nodes: '7'}, ", "", DISCOVERY);
-    let wanted =
-        ["limits.cpu 100: no counterpart", "mode: Preview # limits.cpu could not be kept", "maxNodes: 7"];
-    prints(karpenter::convert, &limited, &wanted, &["  limits:"]);
+fn limits_on_cores_and_memory_are_kept() {
+    let limited = of_class("limits: {cpu: '100', memory: 400Gi, nodes: '7'}, ", "", DISCOVERY);
+    let wanted = ["  limits:", "    cpu: \"100\"", "    memory: 400Gi", "maxNodes: 7"];
+    prints(karpenter::convert, &limited, &wanted, &["no counterpart", "mode: Preview"]);
 }
 
 #[test]
