@@ -41,7 +41,7 @@ class Report(unittest.TestCase):
 
     def tearDown(self):
         self.assertEqual(self.browser.errors, [])
-        asked = set(self.browser.requests) - {self.file.as_uri(), self.hostile.as_uri()}
+        asked = {request.split("#")[0] for request in self.browser.requests} - {self.file.as_uri(), self.hostile.as_uri()}
         self.assertEqual(asked, set(), "the report asked the network")
 
     def test_charts_and_figures_of_both_runs_are_there(self):
@@ -84,6 +84,48 @@ class Report(unittest.TestCase):
         self.browser.run("(() => { const f = document.querySelector('#filter'); f.value = 'failed'; f.dispatchEvent(new Event('change')); })()")
         signs = self.browser.run("[...new Set([...document.querySelectorAll('.item .sign')].map((sign) => sign.textContent))]")
         self.assertEqual(signs, ["✕"])
+
+    def choose(self, control, value, event="change"):
+        change = f"(() => {{ const c = document.querySelector('{control}'); c.value = {value!r}; c.dispatchEvent(new Event('{event}')); }})()"
+        self.browser.run(change)
+
+    def test_pool_and_names_leave_their_decisions_and_nodes(self):
+        run = self.browser.run
+        words = "[...document.querySelectorAll('.item .words')].map((words) => words.textContent)"
+        pools = run("[...document.querySelector('#pool').options].slice(1).map((option) => option.value)")
+        self.assertGreater(len(pools), 1)
+        all_nodes = run("document.querySelectorAll('.lives li').length")
+        for pool in pools:
+            self.choose("#pool", pool)
+            self.assertTrue(all(pool in each for each in run(words)), pool)
+            labels = run("[...document.querySelectorAll('.lives svg')].map((bar) => bar.getAttribute('aria-label'))")
+            self.assertTrue(all(f"pool {pool}," in label for label in labels), pool)
+            all_nodes -= len(labels)
+        self.assertEqual(all_nodes, 0, "each node is of one pool")
+        self.choose("#pool", "")
+        every = len(run(words))
+        self.choose("#search", "default/web-", "input")
+        found = run("[...document.querySelectorAll('.item')].length")
+        self.assertTrue(0 < found < every, f"{found} of {every}")
+        self.choose("#search", "nobody", "input")
+        self.assertIn("Nothing of this kind", run("document.querySelector('#decisions').textContent"))
+
+    def test_each_node_is_a_bar_that_begins_with_its_decision(self):
+        labels = self.browser.run("[...document.querySelectorAll('.lives svg')].map((bar) => bar.getAttribute('aria-label'))")
+        self.assertGreater(len(labels), 0)
+        for word in ["asked for ", "joined ", "ready ", "at most "]:
+            self.assertTrue(any(word in label for label in labels), f"{word!r} is in none of {labels[:3]}")
+        bars = self.browser.run("[...document.querySelectorAll('.lives svg')].map((bar) => bar.querySelectorAll('rect').length)")
+        self.assertTrue(all(1 <= count for count in bars), bars)
+
+    def test_address_of_a_decision_opens_it(self):
+        self.browser.click(".mark.failed")
+        key = self.browser.wait_for(f"{CHOSEN}.map((item) => item.dataset.key)[0]", "the decision")
+        address = self.browser.run("location.href")
+        self.browser.open(self.hostile.as_uri())
+        self.browser.open(address)
+        opened = self.browser.wait_for(f"{CHOSEN}.filter((item) => item.open).map((item) => item.dataset.key)", "the decision")
+        self.assertEqual(opened, [key])
 
     def test_names_of_the_cluster_are_words_and_never_markup(self):
         self.browser.open(self.hostile.as_uri())

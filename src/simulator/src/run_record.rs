@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::world::node::POOL_LABEL;
+use headroom_core::world::node::{GROUP_LABEL, POOL_LABEL};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::statistics::asks_for_pods;
 use super::store::{Entry, Kind, ObjectKey, at, is_leaving, is_ready, labels, number, text, timestamp};
 use headroom_api as api;
 use headroom_operator::page::{
-    Decision, Document, DocumentKind, Event, Pool, Run, SCHEMA, Sample, Summary, Waits,
+    Decision, Document, DocumentKind, Event, NodeLives, NodeNow, Pool, Run, SCHEMA, Sample, Summary, Waits,
 };
 
 /// Samples that a run of any length comes to, about: more than a screen has columns to show.
@@ -45,6 +45,9 @@ pub struct RunRecord {
     events: Vec<Event>,
     decisions: Vec<Decision>,
     known: BTreeMap<(String, String), usize>,
+    lives: NodeLives,
+    /// Number of pods on each node.
+    pods_on: BTreeMap<Arc<str>, i64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -80,6 +83,7 @@ struct PodShare {
     sums: PodSums,
     runs: bool,
     counts: bool,
+    active: bool,
 }
 
 impl RunRecord {
@@ -107,6 +111,8 @@ impl RunRecord {
             events: Vec::new(),
             decisions: Vec::new(),
             known: BTreeMap::new(),
+            lives: NodeLives::default(),
+            pods_on: BTreeMap::new(),
         }
     }
 
@@ -158,6 +164,14 @@ impl RunRecord {
     fn take_pod(&mut self, entry: &Entry) {
         let before = entry.before.as_deref().map(PodShare::of);
         let after = PodShare::of(&entry.object);
+        if let Some(pod) =
+            entry.before.as_deref().filter(|_| before.as_ref().is_some_and(|share| share.active))
+        {
+            self.count_on_node(pod, -1);
+        }
+        if after.active && !entry.deleted {
+            self.count_on_node(&entry.object, 1);
+        }
         let runs_before = before.as_ref().is_some_and(|share| share.runs);
         if let Some(before) = &before {
             self.pods.add(&before.sums, -1);
@@ -179,8 +193,35 @@ impl RunRecord {
         }
     }
 
+    /// Counts a pod on its node, if it has one.
+    fn count_on_node(&mut self, pod: &Value, sign: i64) {
+        let Some(node) = text(pod, &["spec", "nodeName"]) else { return };
+        match self.pods_on.get_mut(node) {
+            Some(count) => *count += sign,
+            None => drop(self.pods_on.insert(node.into(), sign)),
+        }
+    }
+
+    fn take_life(&mut self, entry: &Entry) {
+        let (name, second) = (&entry.key.name, self.second(entry.at));
+        if entry.deleted {
+            self.lives.went(name, second);
+            return;
+        }
+        let label = |wanted| labels(&entry.object).find(|(key, _)| *key == wanted).map(|(_, value)| value);
+        let node = NodeNow {
+            name,
+            pool: label(POOL_LABEL),
+            group: label(GROUP_LABEL),
+            ready: is_ready(&entry.object),
+            leaving: is_leaving(&entry.object),
+        };
+        self.lives.see(node, second, entry.at <= self.start);
+    }
+
     fn take_node(&mut self, entry: &Entry) {
         self.spend_until(entry.at);
+        self.take_life(entry);
         let name = entry.key.name.clone();
         let row = (!entry.deleted).then(|| NodeRow::of(&entry.object));
         let before = match &row {
@@ -278,6 +319,11 @@ impl RunRecord {
             cost_per_hour: (!priced.is_empty()).then(|| priced.iter().sum()),
             longest_wait_seconds: self.longest_since.take(),
         });
+        let second = self.second(at);
+        for (node, pods) in &self.pods_on {
+            self.lives.pods(node, *pods, second);
+        }
+        self.pods_on.retain(|_, pods| *pods != 0);
         self.pending_peak = self.pods.pending;
         self.next_sample = at.saturating_add(self.every).unwrap_or(Timestamp::MAX);
     }
@@ -303,6 +349,7 @@ impl RunRecord {
                 cost: (pool.node_seconds <= 0.0 || 0.0 < pool.priced_seconds).then_some(pool.cost),
             });
         }
+        let (nodes, nodes_omitted) = self.lives.list(&self.decisions);
         let figures = &outcome.summary;
         let summary = Summary {
             pods_served: self.waits.len() as u64,
@@ -328,6 +375,8 @@ impl RunRecord {
             pools,
             events: self.events,
             decisions: self.decisions,
+            nodes,
+            nodes_omitted,
         }
     }
 }
@@ -366,7 +415,8 @@ impl PodShare {
         let runs = phase == "Running";
         let counts = owner != Some("DaemonSet");
         let mut sums = PodSums::default();
-        if counts && !matches!(phase, "Succeeded" | "Failed") {
+        let active = counts && !matches!(phase, "Succeeded" | "Failed");
+        if active {
             sums.running = i64::from(runs);
             sums.pending = i64::from(text(pod, &["spec", "nodeName"]).is_none());
             sums.unasked = i64::from(!matches!(owner, Some("ReplicaSet" | "StatefulSet")));
@@ -377,7 +427,7 @@ impl PodShare {
                 .map(|container| Amounts::of(at(container, &["resources", "requests"])).cpu)
                 .sum();
         }
-        PodShare { sums, runs, counts }
+        PodShare { sums, runs, counts, active }
     }
 }
 

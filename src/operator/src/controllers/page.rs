@@ -17,12 +17,14 @@ use headroom_core::config::Config;
 use headroom_core::plan::PodVerdict;
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
-use headroom_core::world::node::{DELETION_TAINT, POOL_LABEL, Readiness};
+use headroom_core::world::node::{DELETION_TAINT, GROUP_LABEL, POOL_LABEL, Readiness};
 use tokio::net::TcpListener;
 
 use super::listener::{self, Bounds};
 use super::page_tables;
-use crate::page::{self, Decision, Document, DocumentKind, Live, Run, SCHEMA, Sample, Table};
+use crate::page::{
+    self, Decision, Document, DocumentKind, Live, NodeLives, NodeNow, Run, SCHEMA, Sample, Table,
+};
 use headroom_api::NodePoolStatus;
 
 /// No two samples are closer than this, in seconds; the loop may turn twenty times a second.
@@ -44,6 +46,8 @@ struct Inner {
     leading: bool,
     interval: i64,
     series: Vec<Sample>,
+    lives: NodeLives,
+    lives_at: Option<i64>,
     statuses: BTreeMap<Arc<str>, NodePoolStatus>,
     verdicts: Vec<PodVerdict>,
     scorecard: Vec<Table>,
@@ -75,6 +79,10 @@ impl Board {
         inner.statuses.clone_from(seen.statuses);
         inner.verdicts = seen.verdicts.iter().take(VERDICTS_MAX).cloned().collect();
         let second = seen.now.0 - start;
+        if inner.lives_at.is_none_or(|last| last + SAMPLE_INTERVAL_MIN <= second) {
+            inner.lives_at = Some(second);
+            note_lives(&mut inner.lives, seen.world, second);
+        }
         let interval = inner.interval.max(SAMPLE_INTERVAL_MIN);
         if inner.series.last().is_some_and(|last| second < last.second + interval) {
             return;
@@ -107,7 +115,9 @@ impl Board {
             decisions.extend(taken.map(|decision| Decision::of(pool, decision, start_at)));
         }
         decisions.sort_by_key(|decision| decision.second);
-        let run = Run { name: "now".to_owned(), series: inner.series.clone(), decisions, ..Run::default() };
+        let (nodes, nodes_omitted) = inner.lives.list(&decisions);
+        let series = inner.series.clone();
+        let run = Run { name: "now".to_owned(), series, decisions, nodes, nodes_omitted, ..Run::default() };
         Document {
             schema: SCHEMA,
             kind: DocumentKind::Live,
@@ -127,6 +137,23 @@ impl Board {
                     .concat(),
             }),
         }
+    }
+}
+
+/// Takes in the nodes as they are.
+fn note_lives(lives: &mut NodeLives, world: &World, second: i64) {
+    for (_, node, entry) in world.nodes() {
+        let label = |key| node.labels.get(key);
+        let leaving = node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT);
+        let ready = node.ready == Readiness::Ready;
+        let now =
+            NodeNow { name: &node.name, pool: label(POOL_LABEL), group: label(GROUP_LABEL), ready, leaving };
+        lives.see(now, second, second == 0);
+        lives.pods(&node.name, entry.requested.pods, second);
+    }
+    let present: Vec<Arc<str>> = lives.present().cloned().collect();
+    for name in present.iter().filter(|name| world.node_named(name).is_none()) {
+        lives.went(name, second);
     }
 }
 

@@ -2,13 +2,15 @@
 //! the shape of what is shown and the page itself; it does no I/O.
 
 mod digest;
+mod lives;
 mod model;
 
 use serde::Serialize;
 
+pub use lives::{NodeLives, NodeNow};
 pub use model::{
-    Considered, Decision, Document, DocumentKind, Event, Live, Pool, Run, SCHEMA, Sample, Summary, Table,
-    Waits,
+    Considered, Decision, Document, DocumentKind, Event, Live, NodeLife, Pool, Run, SCHEMA, Sample, Summary,
+    Table, Waits,
 };
 
 const STYLE: &str = include_str!("page.css");

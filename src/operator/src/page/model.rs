@@ -64,6 +64,32 @@ pub struct Run {
     pub events: Vec<Event>,
     /// Decisions, oldest first.
     pub decisions: Vec<Decision>,
+    /// Nodes one by one, in the order in which they came; at most 400.
+    pub nodes: Vec<NodeLife>,
+    /// Number of nodes that are not in `nodes`.
+    pub nodes_omitted: u64,
+}
+
+/// The life of a node. Seconds since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeLife {
+    /// Its name.
+    pub name: String,
+    /// Its pool; none for nodes of others.
+    pub pool: Option<String>,
+    /// Time of the decision that asked for it; none where that is not known.
+    pub asked: Option<i64>,
+    /// Time at which it joined; none if it was there before.
+    pub joined: Option<i64>,
+    /// Time at which it took pods for the first time; 0 if it did before.
+    pub ready: Option<i64>,
+    /// Time since which it is on its way out.
+    pub leaving: Option<i64>,
+    /// Time at which it was gone.
+    pub gone: Option<i64>,
+    /// Number of its pods from each time on, those of DaemonSets too on a live page.
+    pub pods: Vec<(i64, i64)>,
 }
 
 /// Figures of a whole run.

@@ -328,7 +328,10 @@
   };
   const choose = (together) => {
     chosen = new Set(together.map((item) => item.key));
-    byId('filter').value = '';
+    for (const id of ['filter', 'pool', 'search']) byId(id).value = '';
+    lives();
+    // The address leads here again. It makes no step back.
+    location.replace(`#${encodeURIComponent(together[0].key)}`);
     listFrom = Math.max(0, items.indexOf(together[0]) - LIST_MAX / 4);
     point(together[0].second);
     for (const mark of document.querySelectorAll('.mark')) mark.setAttribute('aria-pressed', String(mark.dataset.key === together[0].key));
@@ -365,10 +368,18 @@
     if (chosen.has(item.key)) { details.open = true; open(); }
     return details;
   };
+  // What a search looks at, in small letters.
+  const named = (item) => {
+    const d = item.decision || {};
+    return [item.words, d.message, d.cause, ...(d.pods || [])].filter(Boolean).join('\n').toLowerCase();
+  };
   const list = () => {
     const filter = byId('filter').value;
-    const fitting = items.filter((item) => !filter || item.kind === filter);
-    const from = filter ? 0 : Math.min(listFrom, Math.max(0, fitting.length - LIST_MAX));
+    const pool = byId('pool').value;
+    const word = byId('search').value.trim().toLowerCase();
+    const fits = (item) => (!filter || item.kind === filter) && (!pool || (item.decision && item.decision.pool === pool)) && (!word || named(item).includes(word));
+    const fitting = items.filter(fits);
+    const from = filter || pool || word ? 0 : Math.min(listFrom, Math.max(0, fitting.length - LIST_MAX));
     const shown = fitting.slice(from, from + LIST_MAX);
     const decided = items.filter((item) => item.kind !== 'event').length;
     byId('decisions-count').textContent = number(decided);
@@ -378,6 +389,69 @@
     const rest = fitting.length - shown.length;
     byId('decisions').replaceChildren(...entries, ...(rest ? [el('p', { class: 'empty' }, `${count(rest, 'more')} not shown here: choose a mark near their time.`)] : []),
       ...(fitting.length ? [] : [el('p', { class: 'empty' }, 'Nothing of this kind was decided.')]));
+  };
+
+  // Nodes one by one: from the decision to the end, darker with more pods.
+  const lifeWords = (life) => {
+    const at = (name, second) => (second === null || second === undefined ? '' : `, ${name} ${clock(second)}`);
+    const most = Math.max(0, ...life.pods.map(([, pods]) => pods));
+    return `${life.name}, ${life.pool ? `pool ${life.pool}` : 'of no pool'}${at('asked for', life.asked)}${life.joined === null ? ', there before' : at('joined', life.joined)}`
+      + `${life.joined === null ? '' : at('ready', life.ready)}${at('leaving since', life.leaving)}${at('gone', life.gone)}, at most ${count(most, 'pod')}`;
+  };
+  const lifeBar = (life, most, w) => {
+    const bar = (from, to, tone, opacity) => svg('rect', {
+      class: `f-${tone}`, x: xOf(from, w).toFixed(1), width: Math.max(1, xOf(to, w) - xOf(from, w)).toFixed(1), y: 2, height: 8, opacity,
+    });
+    const end = life.gone === null ? doc.lengthSeconds : life.gone;
+    const joined = life.joined === null ? 0 : life.joined;
+    const ready = life.ready === null ? end : life.ready;
+    const leaving = life.leaving === null ? end : Math.max(ready, life.leaving);
+    const parts = [];
+    if (life.asked !== null && life.asked < joined) parts.push(bar(Math.max(0, life.asked), joined, 'asked'));
+    if (joined < ready) parts.push(bar(joined, Math.min(ready, end), 'starting'));
+    let [from, pods] = [ready, 0];
+    for (const [second, next] of [...life.pods, [leaving, 0]]) {
+      const to = Math.min(Math.max(second, from), leaving);
+      if (from < to) parts.push(bar(from, to, pods ? 'a' : 'empty', pods ? (0.35 + 0.65 * pods / most).toFixed(2) : null));
+      if (second <= leaving) [from, pods] = [to, next];
+    }
+    if (leaving < end) parts.push(bar(leaving, end, 'leaving'));
+    return svg('svg', { viewBox: `0 0 ${w} 12`, height: 12, preserveAspectRatio: 'none', role: 'img', 'aria-label': lifeWords(life) }, svg('title', {}, lifeWords(life)), parts);
+  };
+  const LIFE_KEY = [['asked', 'asked for'], ['starting', 'not ready'], ['empty', 'no pods'], ['a', 'pods, darker with more'], ['leaving', 'leaving']];
+  const lives = () => {
+    const run = doc.runs[0];
+    const pool = byId('pool').value;
+    const shown = run.nodes.filter((life) => !pool || life.pool === pool);
+    byId('lives').hidden = run.nodes.length === 0;
+    if (byId('lives').hidden) return;
+    const scrolled = byId('lives').querySelector('.scroll-down');
+    const place = scrolled ? scrolled.scrollTop : 0;
+    const w = width();
+    const most = Math.max(1, ...run.nodes.flatMap((life) => life.pods.map(([, pods]) => pods)));
+    const keys = LIFE_KEY.map(([tone, words]) => el('span', { class: 'key' }, el('i', { class: `swatch s-${tone}`, 'aria-hidden': 'true' }), words));
+    const rows = shown.map((life) => el('li', {}, el('span', { class: 'life-name', 'aria-hidden': 'true' }, life.name), lifeBar(life, most, w)));
+    const omitted = run.nodesOmitted ? el('p', { class: 'empty' }, `${count(run.nodesOmitted, 'more node')} not shown one by one.`) : null;
+    const box = el('div', { class: 'scroll-down', tabindex: '0', role: 'region', 'aria-label': 'Nodes one by one, in the order in which they came' },
+      el('ul', { class: 'lives' }, rows));
+    byId('lives').replaceChildren(el('div', { class: 'chart-head' }, el('h2', {}, `Nodes one by one${doc.runs.length > 1 ? ', of A' : ''}`), keys), box,
+      ...(omitted ? [omitted] : []), ...(shown.length ? [] : [el('p', { class: 'empty' }, 'None of this pool.')]));
+    box.scrollTop = place;
+  };
+  const pools = () => {
+    const names = [...new Set(doc.runs.flatMap((run) => [...run.pools.map((pool) => pool.name), ...run.decisions.map((d) => d.pool), ...run.nodes.map((life) => life.pool)]))];
+    const wanted = names.filter(Boolean).sort();
+    const select = byId('pool');
+    if (wanted.join('\n') === [...select.options].slice(1).map((option) => option.value).join('\n')) return;
+    const kept = select.value;
+    select.replaceChildren(select.options[0], ...wanted.map((name) => el('option', { value: name }, name)));
+    select.value = wanted.includes(kept) ? kept : '';
+  };
+  // A link to a decision opens it.
+  const follow = () => {
+    const key = decodeURIComponent(location.hash.slice(1));
+    const item = items.find((each) => each.key === key);
+    if (item && !chosen.has(key)) choose([item]);
   };
 
   // Tables.
@@ -405,19 +479,25 @@
     byId('charts').replaceChildren(...CHARTS
       .filter((chart) => doc.runs.some((run, index) => (chart.runs[index] || []).some((row) => run.series.some((s) => row.of(s) !== null && row.of(s) !== undefined))))
       .map((chart) => draw(chart, w)));
+    lives();
     point(cursor === null ? null : Math.min(cursor, doc.lengthSeconds));
   };
   const show = () => {
     gather();
+    pools();
     head();
     figures();
     redraw();
     list();
     tables();
+    follow();
   };
 
   byId('cursor').addEventListener('input', (event) => point(Number(event.target.value)));
-  byId('filter').addEventListener('change', () => { listFrom = 0; list(); });
+  for (const id of ['filter', 'pool', 'search']) {
+    byId(id).addEventListener(id === 'search' ? 'input' : 'change', () => { listFrom = 0; list(); if (id === 'pool') lives(); });
+  }
+  addEventListener('hashchange', () => { if (doc) follow(); });
   let wide = 0;
   new ResizeObserver(() => {
     if (doc && width() !== wide) { wide = width(); redraw(); }
@@ -442,14 +522,17 @@
         const fresh = await answer.json();
         await released();
         const same = doc && JSON.stringify(fresh.runs.map((run) => run.decisions)) === JSON.stringify(doc.runs.map((run) => run.decisions));
+        const first = !doc;
         doc = fresh;
         answered = new Date().toISOString().slice(11, 19);
         gather();
+        pools();
         head();
         figures();
         redraw();
         tables();
         if (!same) list();
+        if (first) follow();
         byId('trouble').hidden = true;
       }
     } catch (error) {
