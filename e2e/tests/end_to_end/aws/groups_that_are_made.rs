@@ -145,3 +145,48 @@ fn rows_with_nodes(status: &serde_json::Value) -> Vec<(String, String)> {
     rows.sort();
     rows
 }
+
+#[test]
+fn spot_machines_are_spread_over_types_and_a_limit_counts_their_cores() {
+    aws_test(async |bed| {
+        account(bed).await?;
+        let zones = |price: &str| json!({"us-east-1a": price, "us-east-1b": price});
+        bed.aws
+            .spot_prices(json!({
+                "m5.xlarge": zones("0.070"), "m5a.xlarge": zones("0.071"), "m6i.xlarge": zones("0.090"),
+            }))
+            .await?;
+        let requirements = json!([
+            {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["m5", "m5a", "m6i"]},
+            {"key": "karpenter.k8s.aws/instance-cpu", "operator": "In", "values": ["4"]},
+            {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]},
+        ]);
+        let pool = managed_pool()
+            .set("/spec/provider/aws/managed/requirements", requirements)
+            .set("/spec/provider/aws/managed/minSpotTypes", 2)
+            .set("/spec/limits", json!({"cpu": "16"}));
+        bed.cluster.apply(pool.quick_scale_down("2s")).await?;
+        let _operator = bed.operator().start()?;
+        // Pods for six machines, and cores for four.
+        bed.cluster.apply(deployment("web").replicas(6 * PODS_A_NODE)).await?;
+        wait::until("four machines of the two cheapest types are there", MINUTE, async || {
+            let groups = bed.aws.groups().await?;
+            let of_type = |name: &str| {
+                let own = groups.iter().filter(|group| group.name.contains(&format!("-{name}-")));
+                own.map(|group| group.desired).sum::<u32>()
+            };
+            let counts = ["m5.xlarge", "m5a.xlarge", "m6i.xlarge"].map(of_type);
+            ensure!(counts == [2, 2, 0], "machines by type are {counts:?}");
+            Ok(())
+        })
+        .await?;
+        wait::until("the pods without a machine say why", MINUTE, async || {
+            let status = bed.cluster.pool_status("general").await?;
+            let refusals = status["refusals"].to_string();
+            let words = "cpu: 16000m of at most 16000m are used";
+            ensure!(refusals.contains(words), "refusals are {refusals}");
+            Ok(())
+        })
+        .await
+    });
+}
