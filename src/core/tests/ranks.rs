@@ -218,3 +218,14 @@ fn a_node_that_is_not_full_becomes_the_cheapest_shape_that_takes_its_pods() {
     let world = world.group_state("any", "r0-c2", full).pods(pods).build();
     check(&plan_fresh(&world, &any(0)), &[("any", "r1-c4", 0, 1), ("any", "r2-c16", 0, 1)]);
 }
+
+#[test]
+fn where_amounts_are_limited_no_node_becomes_a_larger_one_that_costs_less() {
+    // Alone the large shape is not bought: all of its limit would be one node.
+    let world =
+        || priced(&[(0, 2, Some(100)), (1, 16, Some(90))]).pods(pod("web").cpu("2").memory("4Gi").times(1));
+    let mut limited = any(0);
+    limited.pools[0].limit_cpu_milli = Some(15_000);
+    check(&plan_fresh(&world().build(), &limited), &[("any", "r0-c2", 0, 1)]);
+    check(&plan_fresh(&world().build(), &any(0)), &[("any", "r1-c16", 0, 1)]);
+}

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::config::Pool;
 use crate::nodes::context::Context;
 use crate::nodes::packing::{Growable, Packing};
 use crate::resources::Resources;
@@ -12,7 +13,8 @@ use crate::scheduling::{ClassIx, PodRef, TemplateNode};
 /// Makes each node of the packing one of the cheapest shape in its zone that takes the same pods. Groups that come in by it
 /// are added to `groups`; `indexes` are those of the demand's groups that were packed.
 ///
-/// Spot machines that are to be spread keep their shape, and no other becomes one of them: shares would not hold.
+/// Spot machines that are to be spread keep their shape, and no other becomes one of them: shares would not hold. Where amounts are
+/// limited no node becomes one with more: the offer was bounded by what its own shape has.
 pub(super) fn take(
     ctx: &mut Context<'_>,
     pool: &Arc<str>,
@@ -21,6 +23,7 @@ pub(super) fn take(
     packing: &mut Packing,
 ) {
     let offered = offered(ctx, pool, all);
+    let limited = amounts_are_limited(ctx, pool);
     let mut next = vec![0; indexes.len()];
     packing.elsewhere.iter().for_each(|(_, index)| next[*index] += 1);
     let mut taken: BTreeMap<Arc<str>, u32> = BTreeMap::new();
@@ -32,7 +35,8 @@ pub(super) fn take(
             let size = shape.group.size;
             let left = size.max.saturating_sub(size.current);
             let there = taken.get(&shape.group.id).copied().unwrap_or(0);
-            shape.zone == own.zone && there < left && holds(ctx, &shape.group.template, &pods)
+            let bounded = !limited || shape.has_no_more_than(own);
+            shape.zone == own.zone && there < left && bounded && holds(ctx, &shape.group.template, &pods)
         });
         if let Some(shape) = found {
             *taken.entry(shape.group.id.clone()).or_insert(0) += 1;
@@ -50,6 +54,22 @@ struct Shape<'g> {
     group: &'g Growable,
     price: i64,
     zone: Option<Arc<str>>,
+}
+
+impl Shape<'_> {
+    fn has_no_more_than(&self, other: &Self) -> bool {
+        let [own, most] = [self, other].map(|shape| &shape.group.template.node.capacity);
+        own.cpu_milli <= most.cpu_milli && own.memory_bytes <= most.memory_bytes
+    }
+}
+
+/// True if the sum of CPU or memory is limited, of the pool or of the cluster, or a CapacityQuota limits anything.
+fn amounts_are_limited(ctx: &Context<'_>, pool: &str) -> bool {
+    let cluster = &ctx.config.cluster;
+    ctx.config.pool(pool).is_some_and(Pool::limits_amounts)
+        || cluster.max_cpu_milli.is_some()
+        || cluster.max_memory_bytes.is_some()
+        || !ctx.quotas.is_empty()
 }
 
 /// The groups whose price is known, the cheapest first, without those that are to be spread.
