@@ -131,6 +131,21 @@ impl Aws {
         &self.process
     }
 
+    /// Makes a launch template of this name without a type.
+    pub async fn launch_template(&self, name: &str) -> Result<()> {
+        let template = [("LaunchTemplateName", name), ("LaunchTemplateData.ImageId", "ami-03cf127a")];
+        self.call("ec2", "CreateLaunchTemplate", &template).await?;
+        Ok(())
+    }
+
+    /// The id of a subnet in the zone.
+    pub async fn subnet(&self, zone: &str) -> Result<String> {
+        let filter = [("Filter.1.Name", "availability-zone"), ("Filter.1.Value.1", zone)];
+        let answer = self.call("ec2", "DescribeSubnets", &filter).await?;
+        let id = answer.split_once("<subnetId>").and_then(|(_, rest)| rest.split_once('<'));
+        id.map(|(id, _)| id.to_owned()).context("the zone has no subnet")
+    }
+
     async fn warm_up(&self) -> Result<()> {
         self.call("autoscaling", "DescribeAutoScalingGroups", &[]).await?;
         self.call("ec2", "DescribeSubnets", &[]).await?;

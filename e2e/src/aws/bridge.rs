@@ -152,13 +152,17 @@ async fn look(nodes: &Api<Node>, aws: &Aws, rules: &Mutex<Rules>, known: &mut Kn
 
 /// CPU in milli-cores and memory in MiB that pods get of a machine with so many CPUs, memory in MiB as sold, and room for pods.
 pub fn allocatable(cpus: u32, memory_mib: u64, pods: u32) -> (u32, u64) {
-    let left_mib = memory_mib * MEMORY_LEFT_PERCENT / 100;
-    (cpus * 1000 - reserved_cpu_milli(cpus), left_mib - (255 + 11 * u64::from(pods)) - 100)
+    let memory_mib = capacity_mib(memory_mib) - (255 + 11 * u64::from(pods)) - 100;
+    (cpus * 1000 - reserved_cpu_milli(cpus), memory_mib)
+}
+
+fn capacity_mib(memory_mib: u64) -> u64 {
+    memory_mib * MEMORY_LEFT_PERCENT / 100
 }
 
 /// The Node that the kubelet of an EKS image would register: what is reserved grows with cores and pods.
 fn node(instance: &Instance, join: &Join, more: &BTreeMap<String, String>) -> Value {
-    let capacity_mib = instance.memory_mib * MEMORY_LEFT_PERCENT / 100;
+    let capacity_mib = capacity_mib(instance.memory_mib);
     let (cpu_milli, memory_mib) = allocatable(instance.cpu, instance.memory_mib, instance.pods);
     let (zone, id) = (instance.zone.as_str(), instance.id.as_str());
     let provider_id = match join {

@@ -1,6 +1,6 @@
 //! `make bench-buffers`: the same CapacityBuffers on Karpenter and on Headroom; how many nodes each of them keeps.
 //!
-//! Each case has a pool of its own, told apart by a label, so that all run at once in one cluster. Both know one machine:
+//! Each case has a pool of its own, by whose label its nodes are found, so that all run at once in one cluster. Both know one machine:
 //! 4 CPUs and 16 GiB, of which 100m and 10Mi are kept for the node itself, as Karpenter's KWOK provider does.
 
 use std::collections::BTreeMap;

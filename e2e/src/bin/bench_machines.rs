@@ -1,9 +1,10 @@
 //! `make bench-machines`: fifty mixes of pods, each bought for from the same list of machines by Karpenter and by Headroom; what the
 //! machines cost an hour that are there once all pods run.
 //!
-//! Each mix has a pool of its own, told apart by a label. Karpenter's machines are those of its KWOK provider. Headroom's are Auto
-//! Scaling groups that it makes at a simulated AWS, which describes the types as AWS does. Prices are those on demand in us-east-1, for
-//! both from the table below, and pods get the same part of a machine of both. Nothing is removed or consolidated.
+//! Each mix has a pool of its own, by whose label its nodes and pods are found. Karpenter's machines are those of its KWOK provider.
+//! Headroom's are Auto Scaling groups that it makes at a simulated AWS, which describes the types as AWS does. Prices are those on
+//! demand in us-east-1, for both from the table below, and pods get the same part of a machine of both. Nothing is removed or
+//! consolidated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -178,12 +179,8 @@ async fn on_karpenter(flags: &Flags) -> Result<Bought> {
 
 async fn on_headroom(flags: &Flags) -> Result<Bought> {
     let bed = Bed::start().await?;
-    let template = [("LaunchTemplateName", "nodes"), ("LaunchTemplateData.ImageId", "ami-03cf127a")];
-    bed.aws.call("ec2", "CreateLaunchTemplate", &template).await?;
-    let filter = [("Filter.1.Name", "availability-zone"), ("Filter.1.Value.1", "us-east-1a")];
-    let answer = bed.aws.call("ec2", "DescribeSubnets", &filter).await?;
-    let subnet = answer.split_once("<subnetId>").and_then(|(_, rest)| rest.split_once('<'));
-    let subnet = subnet.map(|(id, _)| id.to_owned()).context("the zone has no subnet")?;
+    bed.aws.launch_template("nodes").await?;
+    let subnet = bed.aws.subnet("us-east-1a").await?;
     let operator = bed.cluster.operator().aws(&bed.aws).binary(binaries::release_operator()?).start()?;
     operator.ready().await?;
     let mut bought = Bought::new();

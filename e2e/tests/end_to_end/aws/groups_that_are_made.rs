@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use e2e::aws::{Bed, aws_test};
 use e2e::fixtures::{Pool, deployment, pool};
 use e2e::wait;
@@ -15,14 +15,10 @@ pub(super) const EMPTY_GROUPS_GO: Duration = Duration::from_secs(240);
 
 /// A launch template without a type, and tagged subnets in two zones.
 pub(super) async fn account(bed: &Bed) -> Result<()> {
-    let template = [("LaunchTemplateName", "nodes"), ("LaunchTemplateData.ImageId", "ami-03cf127a")];
-    bed.aws.call("ec2", "CreateLaunchTemplate", &template).await?;
+    bed.aws.launch_template("nodes").await?;
     for zone in ["us-east-1a", "us-east-1b"] {
-        let filter = [("Filter.1.Name", "availability-zone"), ("Filter.1.Value.1", zone)];
-        let answer = bed.aws.call("ec2", "DescribeSubnets", &filter).await?;
-        let id = answer.split_once("<subnetId>").and_then(|(_, rest)| rest.split_once('<'));
-        let id = id.map(|(id, _)| id).context("the zone has no subnet")?;
-        let tag = [("ResourceId.1", id), ("Tag.1.Key", "tier"), ("Tag.1.Value", "nodes")];
+        let id = bed.aws.subnet(zone).await?;
+        let tag = [("ResourceId.1", id.as_str()), ("Tag.1.Key", "tier"), ("Tag.1.Value", "nodes")];
         bed.aws.call("ec2", "CreateTags", &tag).await?;
     }
     Ok(())

@@ -17,7 +17,7 @@ use headroom_core::config::Config;
 use headroom_core::plan::PodVerdict;
 use headroom_core::time::UnixTime;
 use headroom_core::world::World;
-use headroom_core::world::node::{DELETION_TAINT, GROUP_LABEL, POOL_LABEL, Readiness};
+use headroom_core::world::node::{DELETION_TAINT, GROUP_LABEL, Node, POOL_LABEL, Readiness};
 use tokio::net::TcpListener;
 
 use super::listener::{self, Bounds};
@@ -140,12 +140,15 @@ impl Board {
     }
 }
 
+fn is_leaving(node: &Node) -> bool {
+    node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT)
+}
+
 /// Takes in the nodes as they are.
 fn note_lives(lives: &mut NodeLives, world: &World, second: i64) {
     for (_, node, entry) in world.nodes() {
         let label = |key| node.labels.get(key);
-        let leaving = node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT);
-        let ready = node.ready == Readiness::Ready;
+        let (leaving, ready) = (is_leaving(node), node.ready == Readiness::Ready);
         let now =
             NodeNow { name: &node.name, pool: label(POOL_LABEL), group: label(GROUP_LABEL), ready, leaving };
         lives.see(now, second, second == 0);
@@ -164,8 +167,7 @@ fn sample(seen: &PageSnapshot<'_>, second: i64) -> Sample {
     let mut sample = Sample { second, ..Sample::default() };
     let mut cost_micro = None;
     for (_, node, entry) in seen.world.nodes() {
-        let leaving = node.deleting || node.taints.iter().any(|taint| &*taint.key == DELETION_TAINT);
-        match (leaving, node.ready == Readiness::Ready) {
+        match (is_leaving(node), node.ready == Readiness::Ready) {
             (true, _) => sample.leaving_nodes += 1,
             (false, true) => sample.ready_nodes += 1,
             (false, false) => sample.starting_nodes += 1,

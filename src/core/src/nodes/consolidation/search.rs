@@ -295,7 +295,7 @@ fn may_grow(ctx: &mut Context<'_>, pool: &Pool) -> Vec<Growable> {
     let mut groups = scale_up::serve::growables(ctx, &pool.name);
     groups.retain(|group| preferred::quiet_until(ctx, &pool.name, &group.id).is_none());
     let state = ctx.cluster.pools.get(&pool.name);
-    let rank = |group: &Growable| state.and_then(|state| scale_up::serve::rank_of(state, &group.id));
+    let rank = |group: &Growable| state.and_then(|state| state.rank_of(&group.id));
     let mut of_rank: BTreeMap<Option<u32>, usize> = BTreeMap::new();
     groups.retain(|group| {
         let count = of_rank.entry(rank(group)).or_default();

@@ -6,7 +6,6 @@ use crate::history::INTENTS_MAX;
 use crate::nodes::context::Context;
 use crate::nodes::quotas;
 use crate::nodes::scale_up::limits::{self, Limit};
-use crate::nodes::scale_up::serve;
 use crate::nodes::state::cluster_state::PoolState;
 use crate::reason::Reason;
 use crate::resources::Resources;
@@ -21,7 +20,7 @@ pub(in crate::nodes) fn room(ctx: &Context<'_>, pool: &Arc<str>, capacity: &Reso
 pub fn new_capacity(ctx: &mut Context<'_>, pool: &Arc<str>) -> Resources {
     let Some(state) = ctx.cluster.pools.get(pool) else { return Resources::default() };
     let mut groups: Vec<Arc<str>> = state.groups.keys().cloned().collect();
-    groups.sort_by_key(|group| serve::rank_of(state, group));
+    groups.sort_by_key(|group| state.rank_of(group));
     let template = groups.into_iter().find_map(|group| ctx.template(pool, &group));
     template.map(|template| template.node.capacity.clone()).unwrap_or_default()
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::nodes::context::Context;
 use crate::nodes::scale_down::candidates::Candidate;
-use crate::nodes::scale_up::serve::{PoolOption, rank_of};
+use crate::nodes::scale_up::serve::PoolOption;
 use crate::nodes::state::cluster_state::PoolState;
 
 /// Nodes of a pool that are to be spread over ranks.
@@ -30,7 +30,7 @@ impl Spread {
             if is_spread(state, id) {
                 let nodes = group.target.saturating_add(ctx.purchased_of(pool, id));
                 spread.all = spread.all.saturating_add(nodes);
-                if rank_of(state, id) == rank {
+                if state.rank_of(id) == rank {
                     spread.own = spread.own.saturating_add(nodes);
                 }
             }
@@ -63,12 +63,12 @@ pub(in crate::nodes) fn may_replace(
     replaced: &[Candidate],
 ) -> bool {
     let Some(state) = ctx.cluster.pools.get(pool) else { return true };
-    let rank = rank_of(state, group);
+    let rank = state.rank_of(group);
     let Some(mut spread) = Spread::of(ctx, pool, rank) else { return true };
     let own = spread.own;
     for one in replaced.iter().filter(|one| ctx.config.pools[one.pool].name == *pool) {
         spread.all = spread.all.saturating_sub(u32::from(is_spread(state, &one.group)));
-        spread.own = spread.own.saturating_sub(u32::from(rank_of(state, &one.group) == rank));
+        spread.own = spread.own.saturating_sub(u32::from(state.rank_of(&one.group) == rank));
     }
     count <= spread.room(count) || spread.own.saturating_add(count) <= own
 }

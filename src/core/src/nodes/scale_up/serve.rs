@@ -24,7 +24,6 @@ use crate::nodes::scale_up::new_domains;
 use crate::nodes::scale_up::similar_pools;
 use crate::nodes::scale_up::smaller;
 use crate::nodes::scale_up::spare;
-use crate::nodes::state::cluster_state::PoolState;
 use crate::nodes::state::group_settings::GroupSettings;
 use crate::quantity::format_price;
 use crate::reason::Reason;
@@ -256,7 +255,7 @@ fn options_of(ctx: &mut Context<'_>, name: &Arc<str>) -> Vec<PoolOption> {
     }
     let mut by_rank: BTreeMap<Option<u32>, Vec<Growable>> = BTreeMap::new();
     for group in &groups {
-        let rank = ctx.cluster.pools.get(name).and_then(|state| rank_of(state, &group.id));
+        let rank = ctx.cluster.pools.get(name).and_then(|state| state.rank_of(&group.id));
         by_rank.entry(rank).or_default().push(group.clone());
     }
     let mut options: Vec<PoolOption> =
@@ -294,11 +293,6 @@ fn cheapest(mut options: Vec<PoolOption>) -> Vec<PoolOption> {
         kept.next_if_eq(&(at - 1)).is_some()
     });
     options
-}
-
-/// Rank of a group, if its pool has several shapes.
-pub(in crate::nodes) fn rank_of(state: &PoolState<'_>, group: &Arc<str>) -> Option<u32> {
-    state.groups.get(group)?.state?.rank
 }
 
 /// Returns the option of these groups of one pool, which has `all` groups; `None` when they can get no node or would take no
@@ -393,8 +387,8 @@ fn of_lowest_rank(ctx: &Context<'_>, pool: &Arc<str>) -> (Vec<Arc<str>>, Vec<Siz
     let Some(state) = ctx.cluster.pools.get(pool) else { return (ids, sizes) };
     let groups: Vec<(Arc<str>, Size)> = ids.into_iter().zip(sizes).collect();
     let open = groups.iter().filter(|(_, size)| size.current < size.max);
-    let ranks = diversity::for_minimum(state, &open.map(|(id, _)| rank_of(state, id)).collect());
-    let of_ranks = |(id, _): &(Arc<str>, Size)| ranks.is_empty() || ranks.contains(&rank_of(state, id));
+    let ranks = diversity::for_minimum(state, &open.map(|(id, _)| state.rank_of(id)).collect());
+    let of_ranks = |(id, _): &(Arc<str>, Size)| ranks.is_empty() || ranks.contains(&state.rank_of(id));
     within_journal(ctx, pool, groups.into_iter().filter(of_ranks).collect(), |(id, _)| id).into_iter().unzip()
 }
 
@@ -428,7 +422,7 @@ pub(in crate::nodes) fn growables(ctx: &mut Context<'_>, pool: &Arc<str>) -> Vec
         }
     }
     if let Some(state) = ctx.cluster.pools.get(pool) {
-        groups.sort_by_key(|group| rank_of(state, &group.id));
+        groups.sort_by_key(|group| state.rank_of(&group.id));
     }
     groups
 }

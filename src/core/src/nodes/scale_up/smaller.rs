@@ -23,12 +23,16 @@ pub(super) fn take(
     packing: &mut Packing,
 ) {
     let offered = offered(ctx, pool, all);
+    if offered.is_empty() {
+        return;
+    }
     let limited = amounts_are_limited(ctx, pool);
     let mut next = vec![0; indexes.len()];
     packing.elsewhere.iter().for_each(|(_, index)| next[*index] += 1);
     let mut taken: BTreeMap<Arc<str>, u32> = BTreeMap::new();
     for node in &mut packing.nodes {
         let pods = pods_of(ctx, indexes, &node.pods, &mut next);
+        let asked = asked(ctx, &pods);
         let own = groups[node.group].id.clone();
         let Some(own) = offered.iter().find(|shape| shape.group.id == own) else { continue };
         let found = offered.iter().take_while(|shape| shape.price < own.price).find(|shape| {
@@ -36,7 +40,10 @@ pub(super) fn take(
             let left = size.max.saturating_sub(size.current);
             let there = taken.get(&shape.group.id).copied().unwrap_or(0);
             let bounded = !limited || shape.has_no_more_than(own);
-            shape.zone == own.zone && there < left && bounded && holds(ctx, &shape.group.template, &pods)
+            shape.zone == own.zone
+                && there < left
+                && bounded
+                && holds(ctx, &shape.group.template, &asked, &pods)
         });
         if let Some(shape) = found {
             *taken.entry(shape.group.id.clone()).or_insert(0) += 1;
@@ -103,10 +110,20 @@ fn pods_of(
     pods
 }
 
-/// True if a node of the template takes these pods by itself.
-fn holds(ctx: &mut Context<'_>, template: &Arc<TemplateNode>, pods: &[(ClassIx, PodRef)]) -> bool {
+/// The sum of what these pods request.
+fn asked(ctx: &Context<'_>, pods: &[(ClassIx, PodRef)]) -> Resources {
     let mut asked = Resources::default();
     pods.iter().for_each(|(class, _)| asked.add(&ctx.snapshot.class(*class).requests));
+    asked
+}
+
+/// True if a node of the template takes these pods, which request `asked` together, by itself.
+fn holds(
+    ctx: &mut Context<'_>,
+    template: &Arc<TemplateNode>,
+    asked: &Resources,
+    pods: &[(ClassIx, PodRef)],
+) -> bool {
     let offered = &template.node.allocatable;
     let budget = ctx.config.cluster.max_work_units;
     if offered.cpu_milli < asked.cpu_milli

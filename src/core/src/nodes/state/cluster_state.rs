@@ -153,6 +153,12 @@ impl PoolState<'_> {
         self.target().saturating_sub(interrupted.fold(0, u32::saturating_add))
     }
 
+    /// Rank of a group, if the pool has several shapes.
+    #[must_use]
+    pub fn rank_of(&self, group: &str) -> Option<u32> {
+        self.groups.get(group)?.state?.rank
+    }
+
     /// Registered nodes that are not leaving.
     #[must_use]
     pub fn registered(&self) -> u32 {
