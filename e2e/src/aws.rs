@@ -20,7 +20,7 @@ mod groups;
 mod queues;
 
 pub use bed::{Bed, aws_pool, aws_test};
-pub use bridge::{Bridge, Join, allocatable};
+pub use bridge::{Bridge, Join, allocatable, seen_mib};
 pub use groups::GroupBuilder;
 
 /// The region that everything is in.

@@ -19,8 +19,8 @@ use super::{Aws, Instance, REGION};
 
 /// Time between two looks at the machines.
 const PERIOD: Duration = Duration::from_millis(200);
-/// Part of a machine's memory that the hypervisor and the kernel leave, in percent. EC2's are between 93 and 97.
-const MEMORY_LEFT_PERCENT: u64 = 95;
+/// Part of a machine's memory that the hypervisor and the kernel keep unless set, in thousandths. On EC2 it is between 30 and 70.
+const KEPT_PERMILLE: u64 = 50;
 
 /// Rule by which the instances of a group become nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,7 @@ pub enum Join {
 struct Rules {
     joins: BTreeMap<String, Join>,
     labels: BTreeMap<String, BTreeMap<String, String>>,
+    kept_permille: Option<u64>,
     /// Trouble since the last look of the test.
     trouble: Option<String>,
 }
@@ -68,6 +69,11 @@ impl Bridge {
         self.change(|rules| {
             rules.labels.entry(group.to_owned()).or_default().insert(key.to_owned(), value.to_owned())
         });
+    }
+
+    /// Sets the part of a machine's memory that the hypervisor and the kernel keep of machines from now on, in thousandths.
+    pub fn keeps(&self, permille: u64) {
+        self.change(|rules| rules.kept_permille = Some(permille));
     }
 
     /// Resets all rules.
@@ -115,11 +121,12 @@ async fn look(nodes: &Api<Node>, aws: &Aws, rules: &Mutex<Rules>, known: &mut Kn
     let instances = aws.instances().await?;
     for instance in instances.iter().filter(|i| i.lifecycle == "InService" && i.state == "running") {
         let since = *known.in_service_since.entry(instance.id.clone()).or_insert_with(Instant::now);
-        let (join, labels) = {
+        let (join, labels, kept) = {
             let rules = rules.lock().unwrap_or_else(PoisonError::into_inner);
             let join = rules.joins.get(&instance.group).cloned().unwrap_or(Join::After(Duration::ZERO));
             let labels = rules.labels.iter().filter(|(beginning, _)| instance.group.starts_with(*beginning));
-            (join, labels.flat_map(|(_, labels)| labels.clone()).collect::<BTreeMap<_, _>>())
+            let labels = labels.flat_map(|(_, labels)| labels.clone()).collect::<BTreeMap<_, _>>();
+            (join, labels, rules.kept_permille.unwrap_or(KEPT_PERMILLE))
         };
         let due = match &join {
             Join::After(delay) => *delay <= since.elapsed(),
@@ -127,7 +134,7 @@ async fn look(nodes: &Api<Node>, aws: &Aws, rules: &Mutex<Rules>, known: &mut Kn
             Join::As(_) | Join::NotReady => true,
         };
         if due && !known.joined.contains_key(&instance.id) {
-            let node: Node = serde_json::from_value(node(instance, &join, &labels))?;
+            let node: Node = serde_json::from_value(node(instance, &join, &labels, kept))?;
             nodes.create(&PostParams::default(), &node).await.context("failed to create a node")?;
             known.joined.insert(instance.id.clone(), instance.host.clone());
         }
@@ -150,20 +157,20 @@ async fn look(nodes: &Api<Node>, aws: &Aws, rules: &Mutex<Rules>, known: &mut Kn
     Ok(())
 }
 
-/// CPU in milli-cores and memory in MiB that pods get of a machine with so many CPUs, memory in MiB as sold, and room for pods.
+/// CPU in milli-cores and memory in MiB that pods get of a machine with so many CPUs, memory in MiB as seen inside, and room for pods.
 pub fn allocatable(cpus: u32, memory_mib: u64, pods: u32) -> (u32, u64) {
-    let memory_mib = capacity_mib(memory_mib) - (255 + 11 * u64::from(pods)) - 100;
-    (cpus * 1000 - reserved_cpu_milli(cpus), memory_mib)
+    (cpus * 1000 - reserved_cpu_milli(cpus), memory_mib - (255 + 11 * u64::from(pods)) - 100)
 }
 
-fn capacity_mib(memory_mib: u64) -> u64 {
-    memory_mib * MEMORY_LEFT_PERCENT / 100
+/// Memory in MiB that is seen inside of a machine that is sold with so much, of which so many thousandths are kept.
+pub fn seen_mib(sold_mib: u64, kept_permille: u64) -> u64 {
+    sold_mib * (1000 - kept_permille) / 1000
 }
 
 /// The Node that the kubelet of an EKS image would register: what is reserved grows with cores and pods.
-fn node(instance: &Instance, join: &Join, more: &BTreeMap<String, String>) -> Value {
-    let capacity_mib = capacity_mib(instance.memory_mib);
-    let (cpu_milli, memory_mib) = allocatable(instance.cpu, instance.memory_mib, instance.pods);
+fn node(instance: &Instance, join: &Join, more: &BTreeMap<String, String>, kept_permille: u64) -> Value {
+    let capacity_mib = seen_mib(instance.memory_mib, kept_permille);
+    let (cpu_milli, memory_mib) = allocatable(instance.cpu, capacity_mib, instance.pods);
     let (zone, id) = (instance.zone.as_str(), instance.id.as_str());
     let provider_id = match join {
         Join::As(pattern) => pattern.replace("{zone}", zone).replace("{id}", id),
@@ -240,11 +247,12 @@ mod tests {
             gpus: 0,
             pods: 58,
         };
-        let made = node(&instance, &Join::After(Duration::ZERO), &BTreeMap::new());
+        let made = node(&instance, &Join::After(Duration::ZERO), &BTreeMap::new(), KEPT_PERMILLE);
         assert_eq!(made["spec"]["providerID"], "aws:///us-east-1b/i-0a");
         assert_eq!(made["status"]["allocatable"]["cpu"], "3920m");
         assert_eq!(made["status"]["allocatable"]["memory"], "14571Mi");
-        let wrong = node(&instance, &Join::As("aws:///elsewhere/{id}".to_owned()), &BTreeMap::new());
+        let wrong =
+            node(&instance, &Join::As("aws:///elsewhere/{id}".to_owned()), &BTreeMap::new(), KEPT_PERMILLE);
         assert_eq!(wrong["spec"]["providerID"], "aws:///elsewhere/i-0a");
     }
 }

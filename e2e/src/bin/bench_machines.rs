@@ -3,15 +3,15 @@
 //!
 //! Each mix has a pool of its own, by whose label its nodes and pods are found. Karpenter's machines are those of its KWOK provider.
 //! Headroom's are Auto Scaling groups that it makes at a simulated AWS, which describes the types as AWS does. Prices are those on
-//! demand in us-east-1, for both from the table below, and pods get the same part of a machine of both. Nothing is removed or
-//! consolidated.
+//! demand in us-east-1, for both from the table below, and pods get the same part of a machine of both, which both know before. Nothing
+//! is removed or consolidated.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::Parser;
-use e2e::aws::{Bed, allocatable};
+use e2e::aws::{Bed, allocatable, seen_mib};
 use e2e::binaries;
 use e2e::cluster::is_ready;
 use e2e::control_plane::{ControlPlane, Options};
@@ -24,6 +24,8 @@ use serde_json::{Value, json};
 const LABEL: &str = "example.com/mix";
 /// So long the pods of one batch may take to run.
 const DEADLINE: Duration = Duration::from_secs(600);
+/// Part of a machine's memory that its hypervisor keeps: what Headroom supposes of types that it has not seen, as Karpenter does on AWS.
+const KEPT_PERMILLE: u64 = 75;
 /// Mixes that are there at once.
 const BATCH: usize = 10;
 
@@ -107,7 +109,8 @@ fn machines() -> Vec<Machine> {
     let of_family = |(family, micros, gib): &(&str, u32, u64)| {
         let (family, micros, gib) = (*family, *micros, *gib);
         SIZES.map(|(size, cpus, pods)| {
-            let (cpu_milli, memory_mib) = allocatable(cpus, u64::from(cpus) * gib * 1024, pods);
+            let seen_mib = seen_mib(u64::from(cpus) * gib * 1024, KEPT_PERMILLE);
+            let (cpu_milli, memory_mib) = allocatable(cpus, seen_mib, pods);
             Machine {
                 name: format!("{family}.{size}"),
                 // What its KWOK provider keeps for itself.
@@ -181,6 +184,7 @@ async fn on_headroom(flags: &Flags) -> Result<Bought> {
     let bed = Bed::start().await?;
     bed.aws.launch_template("nodes").await?;
     let subnet = bed.aws.subnet("us-east-1a").await?;
+    bed.bridge.keeps(KEPT_PERMILLE);
     let operator = bed.cluster.operator().aws(&bed.aws).binary(binaries::release_operator()?).start()?;
     operator.ready().await?;
     let mut bought = Bought::new();

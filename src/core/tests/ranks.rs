@@ -1,15 +1,20 @@
 //! Pools whose groups are of several shapes: the shapes compete as pools do, and a group may not exist yet.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use headroom_core::config::Config;
-use headroom_core::plan::Plan;
+use headroom_core::plan::{Plan, Step};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
-use headroom_core::testing::{WorldBuilder, config, pod, pool, world};
+use headroom_core::testing::{NOW, WorldBuilder, config, pod, pool, world};
+use headroom_core::world::Delta;
+use headroom_core::world::pod::Pod;
 use headroom_core::world::provider::{GroupState, GroupTemplate};
 use headroom_core::world::template::NodeTemplate;
+use headroom_core::{absorb, plan};
 
+use crate::increases::increased;
 use crate::scale_up::{answer, check, increases, plan_fresh};
 
 /// A group that does not exist yet, of nodes with so many cores and four times as many GiB.
@@ -123,6 +128,81 @@ fn a_price_is_no_reason_to_leave_pods_without_a_place() {
     config.pools[0].max_nodes = 2;
     let world = priced(&[(0, 2, Some(10)), (1, 16, Some(400))]).pods(pod("web").cpu("2").times(8)).build();
     check(&plan_fresh(&world, &config), &[("any", "r1-c16", 0, 1)]);
+}
+
+/// Pool `any` of shapes in zones a and b, of 4 and 16 cores with 2, 4 and 8 GiB for each, at 38, 43 and 56 thousandths a core.
+fn families() -> WorldBuilder {
+    let shapes = [(4, 2, 38), (4, 4, 43), (4, 8, 56), (16, 2, 38), (16, 4, 43), (16, 8, 56)];
+    let of_zone = |world: WorldBuilder, (rank, zone): (usize, &str)| {
+        let (cores, gib, milli) = shapes[rank];
+        let mut state = possible(u32::try_from(rank).expect("few"), zone, cores);
+        let amounts = Resources::new(cores * 1000, (cores * gib) << 30).with_pods(110);
+        let template = Arc::make_mut(state.template.as_mut().expect("it has one"));
+        template.node.capacity = amounts.clone();
+        template.node.allocatable = amounts;
+        state.price_per_hour_micro = Some(cores * milli * 1_000);
+        world.group_state("any", &format!("c{cores}-{gib}-{zone}"), state)
+    };
+    (0..6).flat_map(|rank| [(rank, "a"), (rank, "b")]).fold(world(), of_zone)
+}
+
+fn cores_and_memory() -> Vec<Pod> {
+    let small = pod("cores").cpu("1").memory("512Mi").times(28);
+    small.into_iter().chain(pod("memory").cpu("2").memory("15Gi").times(8)).collect()
+}
+
+#[test]
+fn pods_that_are_unlike_get_shapes_that_are_unlike() {
+    // 1.832 an hour; 2.064 on 3 nodes of 16 cores, which are the cheapest of one shape.
+    let plan = plan_fresh(&families().pods(cores_and_memory()).build(), &any(0));
+    let mut shapes = BTreeMap::new();
+    for ((_, group), (from, to)) in increases(&plan) {
+        *shapes.entry(group[..group.len() - 2].to_owned()).or_insert(0) += to - from;
+    }
+    assert_eq!(shapes, BTreeMap::from([("c16-4".to_owned(), 2), ("c4-2".to_owned(), 3)]));
+}
+
+#[test]
+fn nodes_of_a_mixture_are_shared_out_among_zones() {
+    let plan = plan_fresh(&families().pods(cores_and_memory()).build(), &any(0));
+    let mut zones = BTreeMap::new();
+    for ((_, group), (from, to)) in increases(&plan) {
+        *zones.entry(group[group.len() - 1..].to_owned()).or_insert(0) += to - from;
+    }
+    assert_eq!(zones, BTreeMap::from([("a".to_owned(), 3), ("b".to_owned(), 2)]));
+}
+
+#[test]
+fn the_plan_after_a_mixture_buys_nothing() {
+    let mut world = families().pods(cores_and_memory()).build();
+    let first = plan_fresh(&world, &any(0));
+    let mut history = first.next_history.clone();
+    let answers: Vec<_> = first
+        .steps
+        .iter()
+        .filter_map(|step| match step {
+            Step::Increase { pool, intent, .. } => Some(increased(pool, intent)),
+            _ => None,
+        })
+        .collect();
+    assert!(!answers.is_empty());
+    absorb(&mut history, &answers, &any(0), NOW);
+    let second = plan(&world, &history, &any(0), NOW);
+    assert!(increases(&second).is_empty(), "{:?}", increases(&second));
+    world.apply(Delta::PodApplied(Box::new(pod("late").cpu("1").memory("512Mi").build())));
+    let third = plan(&world, &history, &any(0), NOW);
+    assert!(increases(&third).len() <= 1, "{:?}", increases(&third));
+}
+
+#[test]
+fn a_mixture_beyond_a_limit_is_not_bought() {
+    let mut config = any(0);
+    config.pools[0].limit_cpu_milli = Some(43_000);
+    let plan = plan_fresh(&families().pods(cores_and_memory()).build(), &config);
+    assert!((28..=43).contains(&cores_bought(&plan)), "{:?}", increases(&plan));
+    config.pools[0].limit_cpu_milli = Some(44_000);
+    let plan = plan_fresh(&families().pods(cores_and_memory()).build(), &config);
+    assert_eq!(cores_bought(&plan), 44);
 }
 
 /// The cores that a plan buys, of groups named by their cores as `c4-a`.

@@ -250,7 +250,11 @@ fn spread(groups: &[Growable], found: &[patterns::Pattern], placed: &[usize]) ->
 }
 
 /// For each class and group: whether the rules that do not depend on other pods accept the group's node.
-fn hosting(snapshot: &mut Snapshot<'_>, groups: &[Growable], wanted: &[Wanted<'_>]) -> Vec<Vec<bool>> {
+pub(in crate::nodes) fn hosting(
+    snapshot: &mut Snapshot<'_>,
+    groups: &[Growable],
+    wanted: &[Wanted<'_>],
+) -> Vec<Vec<bool>> {
     let mark = snapshot.checkpoint();
     let trials: Vec<NodeIx> =
         groups.iter().map(|group| snapshot.add_node(&group.template, Arc::from("trial"))).collect();
@@ -266,7 +270,7 @@ fn hosting(snapshot: &mut Snapshot<'_>, groups: &[Growable], wanted: &[Wanted<'_
     hosts
 }
 
-fn empty_room(template: &TemplateNode) -> Resources {
+pub(in crate::nodes) fn empty_room(template: &TemplateNode) -> Resources {
     let mut room = template.node.allocatable.clone();
     room.subtract(&template.daemon_requested);
     room
@@ -289,7 +293,7 @@ fn take(node: &mut PackedNode, free: &mut Resources, index: usize, count: usize,
 }
 
 /// Returns how many pods with these requests fit into `free`; rounds down.
-fn copies(requests: &Resources, free: &Resources) -> usize {
+pub(in crate::nodes) fn copies(requests: &Resources, free: &Resources) -> usize {
     let fit = |asked: i64, free: i64| match asked {
         asked if asked <= 0 => usize::MAX,
         asked => usize::try_from(free.max(0) / asked).unwrap_or(usize::MAX),

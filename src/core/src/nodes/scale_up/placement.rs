@@ -6,6 +6,7 @@ use std::ops::Range;
 use crate::nodes::context::{Context, Part};
 use crate::nodes::packing::may_come_round;
 use crate::nodes::packing::patterns::{self, Shapes};
+use crate::nodes::scale_up::alike_room;
 use crate::nodes::scale_up::demand::{self, PodGroup};
 use crate::nodes::scale_up::followers::SCHEDULER_LOOKS;
 use crate::resources::Resources;
@@ -75,6 +76,8 @@ enum Way {
     /// Priority by priority, and in each node by node with the mix that suits it: first fit fails where memory-heavy pods use
     /// up nodes whose cpu others need.
     Mixed,
+    /// Priority by priority, each pod on the node whose free room is most like it: see [`alike_room`].
+    AlikeRoom,
     /// First fit, groups first that have few of the new nodes to spare: others leave them the nodes that were bought for
     /// them.
     FewestChoicesFirst,
@@ -99,8 +102,14 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
         nodes.new.len() != nodes.all.len() || nodes.new.iter().any(|node| may_be_untried(ctx, *node))
     };
     let mut last = Way::FirstFit;
-    for way in [Way::Mixed, Way::FewestChoicesFirst] {
-        let fits = |ctx: &Context<'_>| if way == Way::Mixed { mixed } else { bought(ctx) };
+    let few = alike_room::looks(&wanted, nodes.new.len()) <= alike_room::LOOKS_MAX;
+    for way in [Way::Mixed, Way::AlikeRoom, Way::FewestChoicesFirst] {
+        let fits = |ctx: &Context<'_>| match way {
+            Way::FirstFit => false,
+            Way::Mixed => mixed,
+            Way::AlikeRoom => mixed && few,
+            Way::FewestChoicesFirst => bought(ctx),
+        };
         if all_placed(&best.0) || !fits(ctx) {
             continue;
         }
@@ -126,6 +135,12 @@ fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
     match way {
         Way::FirstFit => first_fit(ctx, nodes, None),
         Way::Mixed => bands(&ctx.demand.groups).into_iter().for_each(|band| mixed_fit(ctx, nodes, band)),
+        Way::AlikeRoom => {
+            for band in bands(&ctx.demand.groups) {
+                let plain = others_first(ctx, nodes, band);
+                plain.into_iter().for_each(|index| alike_room::place(ctx, index, nodes.new));
+            }
+        }
         Way::FewestChoicesFirst => {
             let order = fewest_choices_first(ctx, nodes);
             first_fit(ctx, nodes, Some(order));
@@ -210,20 +225,26 @@ fn first_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, order: Option<Vec<usize>>)
     ctx.working_on(Part::Whole);
 }
 
-/// Groups that look at other pods first; the others node by node, each with the mix that suits it.
-fn mixed_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, band: Range<usize>) {
-    let (mut simple, mut starts) = (Vec::new(), Starts::new());
+/// Places groups that look at other pods, each on the first node that takes it; returns the others.
+fn others_first(ctx: &mut Context<'_>, nodes: Nodes<'_>, band: Range<usize>) -> Vec<usize> {
+    let (mut plain, mut starts) = (Vec::new(), Starts::new());
     for index in band {
         let class = ctx.demand.groups[index].class;
         if !ctx.snapshot.is_plain(class) {
             ctx.working_on(Part::Class(ctx.snapshot.class(class).clone()));
             place_group(&mut ctx.snapshot, &mut ctx.demand.groups[index], nodes, &mut starts);
         } else {
-            simple.push(index);
+            plain.push(index);
         }
     }
     ctx.working_on(Part::Whole);
-    let mut filling = Filling::new(ctx, simple);
+    plain
+}
+
+/// Groups that look at other pods first; the others node by node, each with the mix that suits it.
+fn mixed_fit(ctx: &mut Context<'_>, nodes: Nodes<'_>, band: Range<usize>) {
+    let plain = others_first(ctx, nodes, band);
+    let mut filling = Filling::new(ctx, plain);
     for node in nodes.new {
         let waiting = filling.left.iter().filter(|left| **left != 0).count();
         if waiting == 0 || patterns::CLASSES_MAX < waiting {

@@ -20,6 +20,7 @@ use crate::nodes::scale_up::diversity;
 use crate::nodes::scale_up::expander::{self, Offer, consultation};
 use crate::nodes::scale_up::followers::{self, Held};
 use crate::nodes::scale_up::limits;
+use crate::nodes::scale_up::mixed;
 use crate::nodes::scale_up::new_domains;
 use crate::nodes::scale_up::similar_pools;
 use crate::nodes::scale_up::smaller;
@@ -194,7 +195,7 @@ pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
 }
 
 /// True if pods of the group have no place, it is certain that none is left for them, and no answer is waited for.
-fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
+pub(super) fn may_be_bought_for(ctx: &Context<'_>, group: &PodGroup) -> bool {
     let waits = ctx.expander.waiting.contains_key(&group.class);
     !group.pods.is_empty() && !waits && !ctx.snapshot.shares.is_cut(group.class)
 }
@@ -253,6 +254,9 @@ fn options_of(ctx: &mut Context<'_>, name: &Arc<str>) -> Vec<PoolOption> {
         let first = groups.into_iter().find_map(|group| option_of(ctx, name, None, (vec![group], &[])));
         return first.into_iter().collect();
     }
+    if let Some(option) = mixed::option_of(ctx, name, &groups) {
+        return vec![option];
+    }
     let mut by_rank: BTreeMap<Option<u32>, Vec<Growable>> = BTreeMap::new();
     for group in &groups {
         let rank = ctx.cluster.pools.get(name).and_then(|state| state.rank_of(&group.id));
@@ -278,7 +282,7 @@ fn cut_to_share(ctx: &mut Context<'_>, option: &mut PoolOption) {
     option.packing = packing::pack(&mut ctx.snapshot, &option.groups, &wanted, limits);
 }
 
-fn wanted<'d>(demand: &'d Demand, indexes: &[usize]) -> Vec<Wanted<'d>> {
+pub(super) fn wanted<'d>(demand: &'d Demand, indexes: &[usize]) -> Vec<Wanted<'d>> {
     let groups = indexes.iter().map(|index| &demand.groups[*index]);
     groups.map(|group| Wanted { class: group.class, priority: group.priority, pods: &group.pods }).collect()
 }
@@ -357,7 +361,7 @@ fn mean_price(ctx: &Context<'_>, pool: &str, groups: &[Growable], packing: &Pack
     (count != 0).then(|| sum.saturating_add(count - 1) / count)
 }
 
-fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resources {
+pub(super) fn requested(ctx: &Context<'_>, indexes: &[usize], packing: &Packing) -> Resources {
     let mut sum = Resources::default();
     for (index, placed) in indexes.iter().zip(&packing.placed) {
         let class = ctx.snapshot.class(ctx.demand.groups[*index].class);
