@@ -32,7 +32,7 @@ func rbacTable(paths []string, out io.Writer) error {
 		grants = append(grants, found...)
 	}
 	rows := map[string]map[string]bool{}
-	tuples, mutating, kwok, workloads, scaleIn, quotas, rules, scorecard := 0, 0, 0, 0, 0, 0, 0, 0
+	tuples, mutating, acting, kwok, workloads, scaleIn, quotas, rules, scorecard := 0, 0, 0, 0, 0, 0, 0, 0, 0
 	for _, g := range grants {
 		key := strings.Join([]string{g.role, orCore(g.group), g.resource}, "\x00")
 		if rows[key] == nil {
@@ -64,6 +64,9 @@ func rbacTable(paths []string, out io.Writer) error {
 				workloads++
 				continue
 			}
+			if strings.HasSuffix(g.role, "-actions") {
+				acting++
+			}
 			tuples++
 			if !readOnly[g.verb] {
 				mutating++
@@ -82,6 +85,8 @@ func rbacTable(paths []string, out io.Writer) error {
 	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%d tuples of API group, resource and verb, of which %d change something. Nothing is granted on secrets, pods are\n", tuples, mutating)
 	fmt.Fprintln(w, "never deleted: they are evicted, which respects their budgets.")
+	fmt.Fprintf(w, "The role `headroom-actions` has %d of them, all that acts. With `preview` of the chart, or `config/components/preview`, the\n", acting)
+	fmt.Fprintln(w, "operator does not get it, nor any other permission but to read, to write its own objects and events, and to hold its Lease.")
 	fmt.Fprintf(w, "The role `headroom-workloads` adds %d, and only where they are switched on: `workloads.scale`, `workloads.hpaOwnership`\n", workloads)
 	fmt.Fprintln(w, "and `workloads.explainHpas` of the chart, or `config/components/scale` and `config/components/replace-hpas`.")
 	fmt.Fprintf(w, "The role `headroom-scale-in` adds %d for the deletion costs of pods, and only with `workloads.scaleIn: EmptyNodes` of the chart, or\n", scaleIn)

@@ -29,6 +29,14 @@ impl ControlPlane {
     pub(crate) async fn grant_operator_roles(&self) -> Result<()> {
         self.apply_all(&operator_roles()?).await
     }
+
+    /// Takes away what a preview does not get: the chart renders these roles without `preview` only.
+    pub fn revoke_actions(&self) -> Result<()> {
+        for role in ["headroom-actions", "headroom-scale-in", "headroom-kwok"] {
+            self.kubectl(&["delete", "clusterrolebinding", role])?;
+        }
+        Ok(())
+    }
 }
 
 /// One thing that a role grants or a call needs.

@@ -89,6 +89,37 @@ fn permissions_on_workloads_follow_what_is_switched_on() -> Result<()> {
     Ok(())
 }
 
+/// What an operator with `--preview` may change: its own objects, events, and its Lease.
+#[test]
+fn a_preview_gets_no_permission_to_act() -> Result<()> {
+    const OWN: [&str; 3] = ["headroom.dev", "events.k8s.io", "coordination.k8s.io"];
+    let everything = "--set=preview=true,provider.kwok=true,workloads.hpaOwnership=Replace,workloads.scaleIn=EmptyNodes,\
+                      capacityQuotas=true,deviceTaintRules=true,scorecard=true,provider.clusterApi.namespaces={capi}";
+    let chart = tools::offline("helm", &["template", "headroom", "charts/headroom", everything])?;
+    let overlay = tempfile::tempdir_in(binaries::repository().join("config"))?;
+    std::fs::write(
+        overlay.path().join("kustomization.yaml"),
+        "resources: [../default]\ncomponents: [../components/preview, ../components/scorecard]\n",
+    )?;
+    let folder = overlay.path().display().to_string();
+    let component = tools::offline("kustomize", &["build", &folder])?;
+    for (maker, made) in [("the chart", chart), ("the component", component)] {
+        ensure!(made.contains("- --preview"), "{maker} gives no flag");
+        for object in serde_saphyr::from_multiple::<Value>(&made)? {
+            if object["metadata"]["labels"]["headroom.dev/role-for"] == "people" {
+                continue;
+            }
+            for rule in object["rules"].as_array().into_iter().flatten() {
+                let texts = |key: &str| rule[key].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let reads = texts("verbs").all(|verb| ["get", "list", "watch"].contains(&verb));
+                let own = texts("apiGroups").all(|group| OWN.contains(&group));
+                ensure!(reads || own, "{maker}: {}: {rule}", object["metadata"]["name"]);
+            }
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn only_the_signing_job_has_an_identity_and_it_builds_nothing() -> Result<()> {
     let text = std::fs::read_to_string(binaries::repository().join(".github/workflows/release.yml"))?;

@@ -1,11 +1,11 @@
-//! Beside a real Karpenter an operator that previews keeps a Scorecard, whose figures are those of the API, and writes nothing
-//! else of the cluster.
+//! Beside a real Karpenter an operator that previews keeps a Scorecard, whose figures are those of the API and come soon after the
+//! install, and writes nothing else of the cluster.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use e2e::control_plane::{ControlPlane, Options, User};
-use e2e::fixtures::{deployment, pool};
+use e2e::fixtures::{deployment, node, pool};
 use e2e::harness::cluster_test;
 use e2e::karpenter::{self, Karpenter};
 use e2e::wait;
@@ -19,6 +19,7 @@ const WRITTEN: [&str; 5] = ["leases", "scorecards", "nodepools", "clusterscaling
 #[tokio::test]
 async fn beside_karpenter_both_sides_are_counted_and_nothing_is_done() {
     cluster_test(Options::new().with_audit_log(), async |cluster| {
+        cluster.revoke_actions()?;
         let operator = cluster.operator().flag("--preview").flag("--scorecard").start()?;
         operator.pause()?;
         let none = cluster.headroom(&["scorecard"]).expect_err("there is none yet");
@@ -79,6 +80,54 @@ async fn first_figures(cluster: &ControlPlane) -> Result<()> {
         Ok(())
     })
     .await
+}
+
+#[tokio::test]
+async fn figures_come_within_five_minutes_of_an_install_beside_karpenter() {
+    cluster_test(Options::new().without_crds().without_roles(), async |cluster| {
+        // For the operator's own pods.
+        cluster.apply(node("system-1", "4", "16Gi")).await?;
+        let karpenter = Karpenter::start(cluster, &[("c-4", 4, 16)]).await?;
+        karpenter.serve(cluster, karpenter::node_pool("theirs", 4, 16)).await?;
+        cluster.apply(deployment("web").replicas(12).requests("1", "1Gi")).await?;
+        wait::until("the pods run", 2 * MINUTE, async || {
+            cluster.running_pods_are("default", "app=web", 12).await
+        })
+        .await?;
+
+        let begun = Instant::now();
+        let place = "--namespace=headroom-system";
+        cluster.helm(&["install", "headroom-crds", "charts/headroom-crds", place, "--create-namespace"])?;
+        let values = "--set=preview=true,scorecard=true";
+        cluster.helm(&[
+            "install",
+            "headroom",
+            "charts/headroom",
+            place,
+            values,
+            "--wait",
+            "--timeout=60s",
+        ])?;
+        let ours = pool("general").nodes(0, 10).capacity("4", "16Gi");
+        cluster.apply(ours.set("/spec/price", json!({"perHour": "0.04"}))).await?;
+        let operator = cluster.operator().flag("--preview").flag("--scorecard").start()?;
+        wait::until("both sides have figures", 5 * MINUTE, async || {
+            let status = stored(cluster)?;
+            for side in ["actual", "forecast"] {
+                let seconds = status[side]["nodeSeconds"].as_i64().unwrap_or_default();
+                ensure!(0 < seconds, "{side} has no node: {status:#}");
+            }
+            Ok(())
+        })
+        .await?;
+        let report = cluster.headroom(&["scorecard"])?;
+        let took = begun.elapsed();
+        println!("{} s after the beginning of the install:\n{report}", took.as_secs());
+        ensure!(took < 5 * MINUTE, "it took {took:?}");
+        ensure!(report.contains("karpenter/theirs") && report.contains("general"), "{report}");
+        operator.process().check_running()
+    })
+    .await;
 }
 
 fn stored(cluster: &ControlPlane) -> Result<Value> {
