@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-machines bench-peers bench-shrink
+.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-machines bench-peers bench-scorecard bench-shrink
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,9 @@ bench-machines: ## Fifty mixes of pods: what the machines cost that a real Karpe
 
 bench-peers: ## Headroom, Karpenter and Cluster Autoscaler on the same work, side by side. ARGS="--works burst-1000,cut --repetitions 1"
 	@cargo run --quiet --locked --package e2e --bin bench_peers -- $(ARGS)
+
+bench-scorecard: ## What a preview beside a real Karpenter forecasts of a day of half an hour, and the same day by Headroom. ARGS="--pods 500"
+	@cargo run --quiet --locked --package e2e --bin bench_scorecard -- $(ARGS)
 
 bench-shrink: ## The load goes after a burst, and the nodes follow. ARGS="--pods 1000 --policy when-underutilized"
 	@cargo run --quiet --locked --package e2e --bin bench_shrink -- $(ARGS)

@@ -12,7 +12,7 @@ use crate::process::Process;
 pub mod catalogue;
 mod meter;
 mod series;
-mod start;
+pub mod start;
 pub mod table;
 pub mod works;
 
@@ -72,7 +72,7 @@ impl Stage {
         let cluster = ControlPlane::start(Options::new().with_autoscalers_audited()).await?;
         let started = match peer {
             Peer::Floor => Ok(Program::None),
-            Peer::Headroom => start::headroom(&cluster, shapes).await.map(Program::Headroom),
+            Peer::Headroom => start::headroom(&cluster, shapes, &[]).await.map(Program::Headroom),
             Peer::Karpenter => start::karpenter(&cluster, shapes).await.map(Program::Karpenter),
             Peer::ClusterAutoscaler => {
                 start::cluster_autoscaler(&cluster, shapes).await.map(Program::ClusterAutoscaler)

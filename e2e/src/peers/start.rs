@@ -47,9 +47,14 @@ pub fn settings_of(peer: Peer) -> String {
     }
 }
 
-pub(super) async fn headroom(cluster: &ControlPlane, shapes: &[Shape]) -> Result<Operator> {
-    let operator =
-        cluster.operator().binary(binaries::release_operator()?).env("MIMALLOC_ALLOW_THP", "0").start()?;
+/// Headroom with these further flags.
+pub async fn headroom(cluster: &ControlPlane, shapes: &[Shape], flags: &[&str]) -> Result<Operator> {
+    let mut operator =
+        cluster.operator().binary(binaries::release_operator()?).env("MIMALLOC_ALLOW_THP", "0");
+    for flag in flags {
+        operator = operator.flag(flag);
+    }
+    let operator = operator.start()?;
     operator.ready().await?;
     let removals = json!({"maxParallel": 1000, "maxParallelDrains": 300});
     cluster.apply(cluster_policy(json!({"nodes": {"removals": removals}}))).await?;
@@ -60,7 +65,8 @@ pub(super) async fn headroom(cluster: &ControlPlane, shapes: &[Shape]) -> Result
     Ok(operator)
 }
 
-pub(super) async fn karpenter(cluster: &ControlPlane, shapes: &[Shape]) -> Result<Karpenter> {
+/// Karpenter.
+pub async fn karpenter(cluster: &ControlPlane, shapes: &[Shape]) -> Result<Karpenter> {
     let types: Vec<_> = shapes.iter().map(Shape::instance_type).collect();
     let karpenter = Karpenter::start(cluster, &types).await?;
     karpenter.serve(cluster, karpenter::node_pool_of_all_types("general")).await?;

@@ -11,6 +11,8 @@ use super::{Peer, Stage, catalogue};
 mod loads;
 mod steady;
 
+pub use steady::{begin_day, rise_and_fall, step_time};
+
 /// What an autoscaler has to follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {

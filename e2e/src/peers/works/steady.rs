@@ -7,6 +7,7 @@ use anyhow::Result;
 use super::loads::{CALM, CALM_BEFORE, MAX_UNAVAILABLE_PERCENT, SETTLED_BEFORE_WITHIN, arrive};
 use super::{Part, Sizes};
 use crate::burst::{MIX, wait_until_running_of};
+use crate::control_plane::ControlPlane;
 use crate::fixtures::deployment;
 use crate::peers::Stage;
 use crate::peers::meter::{Meter, Observer};
@@ -24,30 +25,51 @@ const FILLED_WITHIN: Duration = Duration::from_secs(3600);
 
 pub(super) async fn rush_hours(stage: &Stage, observer: &Observer, sizes: &Sizes) -> Result<Part> {
     let cluster = &stage.cluster;
-    let first: u32 = MIX.each_ref().map(|share| replicas(sizes.pods, share.percent, 0)).iter().sum();
-    arrive(cluster, first).await?;
-    protect(MAX_UNAVAILABLE_PERCENT, cluster, first).await?;
+    let first = begin_day(cluster, sizes.pods).await?;
     observer.settled(CALM_BEFORE, SETTLED_BEFORE_WITHIN).await;
 
-    let steps = RUSHES * STEPS_OF_RUSH;
-    let step_time = Duration::from_secs(60) * sizes.rush_minutes / steps;
+    let step_time = step_time(sizes.rush_minutes);
     let meter = Meter::begin(stage, observer)?;
-    let mut next = tokio::time::Instant::now();
-    for step in 1..=steps {
-        for share in &MIX {
-            cluster.scale_deployment(share.name, replicas(sizes.pods, share.percent, step)).await?;
-        }
-        stage.check_running()?;
-        next += step_time;
-        tokio::time::sleep_until(next).await;
-    }
+    rise_and_fall(cluster, sizes.pods, step_time, || stage.check_running()).await?;
     let title = format!(
         "{RUSHES} rush hours in {} minutes between {first} and {} pods, a step each {} s",
         sizes.rush_minutes,
         sizes.pods,
         step_time.as_secs()
     );
-    Ok(Part { title, measured: meter.end(Instant::now(), Some(step_time * steps))? })
+    Ok(Part { title, measured: meter.end(Instant::now(), Some(step_time * RUSHES * STEPS_OF_RUSH))? })
+}
+
+/// The pods of the mix before its first rush, with a budget for each Deployment; returns their number once all run.
+pub async fn begin_day(cluster: &ControlPlane, n_pods: u32) -> Result<u32> {
+    let first: u32 = MIX.each_ref().map(|share| replicas(n_pods, share.percent, 0)).iter().sum();
+    arrive(cluster, first).await?;
+    protect(MAX_UNAVAILABLE_PERCENT, cluster, first).await?;
+    Ok(first)
+}
+
+/// The time of a step when all rushes take so many minutes.
+pub fn step_time(minutes: u32) -> Duration {
+    Duration::from_secs(60) * minutes / (RUSHES * STEPS_OF_RUSH)
+}
+
+/// All rushes; `check` is called at each step and ends it with an error.
+pub async fn rise_and_fall(
+    cluster: &ControlPlane,
+    n_pods: u32,
+    step_time: Duration,
+    check: impl Fn() -> Result<()>,
+) -> Result<()> {
+    let mut next = tokio::time::Instant::now();
+    for step in 1..=RUSHES * STEPS_OF_RUSH {
+        for share in &MIX {
+            cluster.scale_deployment(share.name, replicas(n_pods, share.percent, step)).await?;
+        }
+        check()?;
+        next += step_time;
+        tokio::time::sleep_until(next).await;
+    }
+    Ok(())
 }
 
 /// Replicas of a Deployment at a step: from a fifth of its share to all of it and back, in each rush.
