@@ -10,6 +10,7 @@ tool (
 require (
 	github.com/fluxcd/cli-utils v1.2.2
 	github.com/google/cel-go v0.29.2
+	github.com/grafana/grafana-foundation-sdk/go v0.0.22
 	github.com/prometheus/common v0.70.0
 	github.com/prometheus/prometheus v0.312.0
 	github.com/yuin/gopher-lua v1.1.2

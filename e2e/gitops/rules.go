@@ -15,7 +15,7 @@ import (
 )
 
 // checkRules runs Prometheus's own check of rule files, that of `promtool check rules`, on the file rules, and its
-// parser of queries on each panel of the dashboards. It prints how much it has looked at.
+// parser of queries on each panel of the dashboards, which must follow Grafana's schema too. It prints how much it has looked at.
 func checkRules(rules string, dashboards []string, out io.Writer) error {
 	queries := parser.NewParser(parser.Options{})
 	groups, found := rulefmt.ParseFile(rules, false, model.UTF8Validation, queries, slog.New(slog.DiscardHandler))
@@ -35,11 +35,14 @@ func checkRules(rules string, dashboards []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		var dashboard any
-		if err := json.Unmarshal(text, &dashboard); err != nil {
+		if err := checkDashboard(text); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		for _, expression := range expressionsIn(dashboard) {
+		var fields any
+		if err := json.Unmarshal(text, &fields); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		for _, expression := range expressionsIn(fields) {
 			panels++
 			if _, err := queries.ParseExpr(filledIn.Replace(expression)); err != nil {
 				return fmt.Errorf("%s: %s: %w", path, expression, err)
