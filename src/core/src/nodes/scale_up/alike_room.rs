@@ -20,22 +20,25 @@ pub(super) fn looks(groups: &[PodGroup], nodes: usize) -> usize {
 pub(super) fn place(ctx: &mut Context<'_>, index: usize, nodes: &[NodeIx]) {
     let class = ctx.demand.groups[index].class;
     let (before, limit) = (ctx.snapshot.work_units, ctx.snapshot.search_limit(class));
+    // Room first, which most nodes of a large cluster do not have, and which costs least to look at.
     let mut open: Vec<NodeIx> =
-        nodes.iter().copied().filter(|node| ctx.snapshot.could_host_within(class, *node, limit)).collect();
+        nodes.iter().copied().filter(|node| ctx.snapshot.roomy(class, *node)).collect();
+    open.retain(|node| ctx.snapshot.could_host_within(class, *node, limit));
     let asked = slope(&Amounts::of(&ctx.snapshot.class(class).requests));
     let pods = std::mem::take(&mut ctx.demand.groups[index].pods);
     let mut placed = 0;
     for pod in &pods {
-        open.retain(|node| ctx.snapshot.roomy(class, *node));
         let looked_at = u64::try_from(open.len() / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
         ctx.snapshot.work_units = ctx.snapshot.work_units.saturating_add(looked_at);
         let distance = |node: &NodeIx| (slope(&ctx.snapshot.room(*node)) - asked).abs();
         let nearest = open.iter().map(|node| (distance(node), *node)).min_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, node)) = nearest.filter(|_| ctx.snapshot.work_units < limit) else { break };
-        if ctx.snapshot.fits(class, node) {
+        let fits = ctx.snapshot.fits(class, node);
+        if fits {
             ctx.snapshot.place(*pod, node);
             placed += 1;
-        } else {
+        }
+        if !fits || !ctx.snapshot.roomy(class, node) {
             open.retain(|other| *other != node);
         }
     }
