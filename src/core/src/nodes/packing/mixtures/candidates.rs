@@ -2,15 +2,18 @@
 //! is worth most beside its price. Each node then becomes the cheapest shape that takes its pods.
 
 use super::worth::Worth;
-use super::{Filled, Problem};
+use super::{Filled, Problem, real};
 use crate::nodes::packing::pack::copies;
 use crate::nodes::packing::patterns::{self, Rule};
 use crate::resources::Resources;
 
 /// All mixtures, in the order in which they are found. Each of the three ways has a third of the work.
-pub(super) fn all(problem: &Problem, worth: &Worth, work: &mut u64, work_max: u64) -> Vec<Vec<Filled>> {
+pub(super) fn all(
+    problem: &Problem,
+    (worth, useful): (&Worth, &[usize]),
+    (work, work_max): (&mut u64, u64),
+) -> Vec<Vec<Filled>> {
     let counts: Vec<usize> = problem.kinds.iter().map(|kind| kind.count).collect();
-    let useful = problem.undominated();
     let begin = *work;
     let third = |part: u64| begin.saturating_add(work_max.saturating_sub(begin) / 3 * part);
     let mut found = Vec::new();
@@ -21,7 +24,7 @@ pub(super) fn all(problem: &Problem, worth: &Worth, work: &mut u64, work_max: u6
         let takes_others = |second: usize| {
             others.iter().all(|at| problem.shapes[second].takes(*at, &problem.kinds[*at]) != 0)
         };
-        let seconds = if others.is_empty() { std::slice::from_ref(main) } else { &useful[..] };
+        let seconds = if others.is_empty() { std::slice::from_ref(main) } else { useful };
         for second in seconds.iter().filter(|second| takes_others(**second)) {
             if *work < third(1) {
                 found.extend(first_fit(problem, [*main, *second], work));
@@ -29,9 +32,9 @@ pub(super) fn all(problem: &Problem, worth: &Worth, work: &mut u64, work_max: u6
         }
     }
     for rules in [&Rule::ALL[..], &Rule::ALL[..1], &Rule::ALL[1..]] {
-        found.extend(by_worth(problem, &counts, (worth, rules), (work, third(2))));
+        found.extend(by_worth(problem, &counts, (worth, useful, rules), (&mut *work, third(2))));
     }
-    for shape in useful {
+    for shape in useful.iter().copied() {
         let mut kinds = problem.kinds.iter().enumerate();
         if *work < third(3) && kinds.all(|(at, kind)| problem.shapes[shape].takes(at, kind) != 0) {
             found.extend(Rule::ALL.into_iter().filter_map(|rule| repeated(problem, shape, rule, work)));
@@ -41,16 +44,15 @@ pub(super) fn all(problem: &Problem, worth: &Worth, work: &mut u64, work_max: u6
     found
 }
 
-/// Nodes one after the other, each of the shape and with the mix of pods that is worth most beside its price. `None` if a kind
-/// is left that no shape takes, or the work ends it.
+/// Nodes one after the other, each of one of the `useful` shapes, and with the mix of pods that is worth most beside its price.
+/// `None` if a kind is left that no shape takes, or the work ends it.
 pub(super) fn by_worth(
     problem: &Problem,
     counts: &[usize],
-    (worth, rules): (&Worth, &[Rule]),
+    (worth, useful, rules): (&Worth, &[usize], &[Rule]),
     (work, work_max): (&mut u64, u64),
 ) -> Option<Vec<Filled>> {
     let requests: Vec<Resources> = problem.kinds.iter().map(|kind| kind.requests.clone()).collect();
-    let useful = problem.undominated();
     let mut left = counts.to_vec();
     let mut nodes = Vec::new();
     while left.iter().any(|left| *left != 0) {
@@ -58,7 +60,7 @@ pub(super) fn by_worth(
             return None;
         }
         let mut best: Option<(f64, Filled)> = None;
-        for at in &useful {
+        for at in useful {
             let shape = &problem.shapes[*at];
             let hosted: Vec<usize> =
                 left.iter().zip(&shape.hosts).map(|(left, hosts)| if *hosts { *left } else { 0 }).collect();
@@ -66,7 +68,7 @@ pub(super) fn by_worth(
                 let filled = patterns::fill(&requests, &hosted, &shape.room, 1, *rule, work);
                 let Some(pattern) = filled.into_iter().next() else { continue };
                 let value = worth.value(&sum(problem, &pattern.pods));
-                let value = value / worth_of_price(shape.price_micro);
+                let value = value / real(shape.price_micro.max(1));
                 if best.as_ref().is_none_or(|(most, _)| *most < value) {
                     best = Some((value, Filled { shape: *at, pods: pattern.pods }));
                 }
@@ -78,11 +80,6 @@ pub(super) fn by_worth(
         nodes.extend(std::iter::repeat_n(filled, repeats));
     }
     Some(nodes)
-}
-
-#[allow(clippy::cast_precision_loss)]
-fn worth_of_price(micro: i64) -> f64 {
-    micro.max(1) as f64
 }
 
 /// The kinds one after the other, those first that the first shape does not take, then the largest: each pod on the first node

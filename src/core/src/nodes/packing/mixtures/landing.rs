@@ -4,7 +4,7 @@
 
 use super::candidates;
 use super::worth::Worth;
-use super::{Filled, Problem};
+use super::{Filled, Problem, real};
 use crate::nodes::packing::patterns::Rule;
 use crate::resources::Resources;
 
@@ -16,10 +16,12 @@ pub(super) struct Landing {
     /// Orders of the pods, each by its kind. No one can know which of them it will be: those in which they wait, three by chance in
     /// which each kind comes as a whole, two of all pods by chance, and the worst for most mixtures, the smallest first.
     orders: Vec<Vec<usize>>,
+    /// Shapes of which nodes for what is left over may be.
+    useful: Vec<usize>,
 }
 
 impl Landing {
-    pub(super) fn of(problem: &Problem) -> Self {
+    pub(super) fn of(problem: &Problem, useful: Vec<usize>) -> Self {
         let kinds: Vec<usize> = (0..problem.kinds.len()).collect();
         let whole = |kinds: Vec<usize>| -> Vec<usize> {
             let pods = |kind: usize| std::iter::repeat_n(kind, problem.kinds[kind].count);
@@ -33,7 +35,7 @@ impl Landing {
         let mut orders = vec![problem.waiting.clone(), whole(smallest_first)];
         orders.extend((0..3).map(|seed| whole(shuffled(kinds.clone(), seed))));
         orders.extend((0..2).map(|seed| shuffled(problem.waiting.clone(), seed)));
-        Self { orders }
+        Self { orders, useful }
     }
 
     /// Looks that a mixture of so many nodes costs.
@@ -60,8 +62,8 @@ impl Landing {
             if left.iter().all(|left| *left == 0) {
                 continue;
             }
-            let limits = (&mut *work, work_max);
-            let more = candidates::by_worth(problem, &left, (worth, &Rule::ALL), limits).map(|mut nodes| {
+            let (rules, limits) = ((worth, &self.useful[..], &Rule::ALL[..]), (&mut *work, work_max));
+            let more = candidates::by_worth(problem, &left, rules, limits).map(|mut nodes| {
                 candidates::make_cheaper(problem, &mut nodes, work);
                 super::price(problem, &nodes)
             });
@@ -141,10 +143,4 @@ fn shuffled(mut order: Vec<usize>, seed: u64) -> Vec<usize> {
         order.swap(last, at);
     }
     order
-}
-
-/// An amount as a fraction's part; exact up to 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn real(amount: i64) -> f64 {
-    amount as f64
 }

@@ -104,19 +104,20 @@ pub fn cheapest(problem: &Problem, work: &mut u64, work_max: u64) -> Option<Vec<
     if CLASSES_MAX < problem.kinds.len() {
         return None;
     }
-    let worth = Worth::of(problem);
-    let mut found: Vec<(i64, Vec<Filled>)> = candidates::all(problem, &worth, work, work_max)
-        .into_iter()
-        .filter(|nodes| is_within_bounds(problem, nodes))
-        .map(|nodes| (price(problem, &nodes), nodes))
-        .collect();
+    let (worth, useful) = (Worth::of(problem), problem.undominated());
+    let mut found: Vec<(i64, Vec<Filled>)> =
+        candidates::all(problem, (&worth, &useful), (&mut *work, work_max))
+            .into_iter()
+            .filter(|nodes| is_within_bounds(problem, nodes))
+            .map(|nodes| (price(problem, &nodes), nodes))
+            .collect();
     // Stable: of equal prices the one that was found first.
     found.sort_by_key(|(price, nodes)| (*price, nodes.len()));
     let mut seen = BTreeSet::new();
     found.retain(|(_, nodes)| seen.insert(counts(problem, nodes)));
     let most = found.first()?.0;
     let most = most.saturating_add(most.saturating_mul(DEARER_MAX_PERCENT) / 100);
-    let landing = landing::Landing::of(problem);
+    let landing = landing::Landing::of(problem, useful);
     let looks = landing.looks(found.first().map_or(0, |(_, nodes)| nodes.len()));
     let tried = (LOOKS_MAX / looks.max(1)).clamp(1, LANDINGS_MAX);
     let expected = |(price, nodes): &(i64, Vec<Filled>), work: &mut u64| {
@@ -142,6 +143,12 @@ fn is_within_bounds(problem: &Problem, nodes: &[Filled]) -> bool {
     let counts = counts(problem, nodes);
     nodes.len() <= problem.nodes_max
         && counts.iter().zip(&problem.shapes).all(|(count, shape)| *count <= shape.most)
+}
+
+/// An amount as a fraction's part; exact up to 2^53.
+#[allow(clippy::cast_precision_loss)]
+fn real(amount: i64) -> f64 {
+    amount as f64
 }
 
 #[cfg(test)]

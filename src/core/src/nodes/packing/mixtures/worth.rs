@@ -1,7 +1,7 @@
 //! What cpu and memory are worth: the prices at which no shape costs less than what it has, and the pods cost most. It is the
 //! dual of the cheapest fractional mixture of shapes, and its value a lower bound of what any nodes for the pods cost.
 
-use super::{Kind, Problem, Shape};
+use super::{Kind, Problem, Shape, real};
 use crate::resources::Resources;
 
 /// Worth of amounts, in millionths per hour.
@@ -91,10 +91,4 @@ fn corners(lines: &[Line]) -> Vec<Worth> {
 /// Milli-cores and MiB.
 fn amounts(of: &Resources) -> (f64, f64) {
     (real(of.cpu_milli), real(of.memory_bytes) / real(1 << 20))
-}
-
-/// An amount as a fraction's part; exact up to 2^53.
-#[allow(clippy::cast_precision_loss)]
-fn real(amount: i64) -> f64 {
-    amount as f64
 }
