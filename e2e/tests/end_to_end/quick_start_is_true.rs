@@ -73,7 +73,8 @@ async fn follow(text: &str, cluster: &ControlPlane, operator: &mut Option<Operat
     Ok(())
 }
 
-/// Returns the output of a shell in the repository's folder for the command, errors and all. Errors when it fails.
+/// Returns the output of a shell in the repository's folder for the command, errors and all, but for what kubectl logs of itself: when it
+/// stops to watch, as `kubectl wait` does, it logs by chance that a watch has ended. Errors when it fails.
 pub(crate) async fn run(
     command: &str,
     cluster: &ControlPlane,
@@ -97,7 +98,24 @@ pub(crate) async fn run(
     if !output.status.success() {
         bail!("{command}\nends with {}:\n{printed}", output.status);
     }
-    Ok(printed)
+    Ok(printed.split_inclusive('\n').filter(|line| !is_log(line)).collect())
+}
+
+/// True for a line of the log of Kubernetes' programs: a letter, month and day, and the time.
+fn is_log(line: &str) -> bool {
+    let bytes = line.as_bytes();
+    bytes.len() > 5
+        && b"IWEF".contains(&bytes[0])
+        && bytes[1..5].iter().all(u8::is_ascii_digit)
+        && bytes[5] == b' '
+}
+
+#[test]
+fn lines_of_a_log_are_told_from_what_a_command_prints() {
+    assert!(is_log("I1128 19:55:52.283675   22453 reflector.go:664] watch ended\n"));
+    for line in ["\n", "IMAGE\n", "Error from server\n", "I1\n", "é1128 19"] {
+        assert!(!is_log(line), "{line}");
+    }
 }
 
 /// Writes the page, and into the README what it shows of it.

@@ -1,5 +1,7 @@
 //! Before replicas are lowered: the pods that should go are chosen and marked. Nothing here keeps a size from being written.
 
+use std::time::Duration;
+
 use headroom_core::pods::decision::Decision;
 use headroom_core::pods::input::{PodPhase, PodSeen};
 use headroom_core::scale_in::{Replica, ScaleIn};
@@ -9,6 +11,10 @@ use super::evaluate::Dependencies;
 use super::last::EvaluationInput;
 use crate::actuate::deletion_costs::CostError;
 use headroom_api::ScaleInChoice;
+
+/// From the last cost written to the lower size. The ReplicaSet controller sees pods by one watch and sizes by another: the costs must be
+/// there first, on a busy machine too.
+const COSTS_ARE_SEEN_AFTER: Duration = Duration::from_secs(1);
 
 /// The pods of which some go, where the decision lowers the replicas and the operator is to choose. The pods of a StatefulSet
 /// go by their numbers.
@@ -48,6 +54,9 @@ impl Dependencies {
         }
         let written = self.costs.write(&self.host, namespace, &choice.writes).await;
         debug!(%namespace, wanted = choice.writes.len(), written = written.count, "deletion costs written");
+        if written.count != 0 {
+            self.host.sleep(COSTS_ARE_SEEN_AFTER).await;
+        }
         match written.error {
             None => {
                 self.health.set_missing_cost_permission(None);
