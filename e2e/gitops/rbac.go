@@ -18,6 +18,19 @@ import (
 // grant is one tuple of API group, resource and verb.
 type grant struct{ role, group, resource, verb string }
 
+// parts are the ends of the names of roles beside the first one. All but "actions" are granted only where they are switched on.
+var parts = []string{"actions", "capacity-quotas", "device-taint-rules", "kwok", "scale-in", "scorecard", "workloads"}
+
+// partOf returns the part of the operator that a role is for; "" for the first one.
+func partOf(role string) string {
+	for _, part := range parts {
+		if strings.HasSuffix(role, "-"+part) {
+			return part
+		}
+	}
+	return ""
+}
+
 // readOnly are the verbs that change nothing.
 var readOnly = map[string]bool{"get": true, "list": true, "watch": true}
 
@@ -32,41 +45,19 @@ func rbacTable(paths []string, out io.Writer) error {
 		grants = append(grants, found...)
 	}
 	rows := map[string]map[string]bool{}
-	tuples, mutating, acting, kwok, workloads, scaleIn, quotas, rules, scorecard := 0, 0, 0, 0, 0, 0, 0, 0, 0
+	tuples, mutating, added := 0, 0, map[string]int{}
 	for _, g := range grants {
 		key := strings.Join([]string{g.role, orCore(g.group), g.resource}, "\x00")
 		if rows[key] == nil {
 			rows[key] = map[string]bool{}
 		}
-		if !rows[key][g.verb] {
-			rows[key][g.verb] = true
-			if strings.HasSuffix(g.role, "-kwok") {
-				kwok++
-				continue
-			}
-			if strings.HasSuffix(g.role, "-scale-in") {
-				scaleIn++
-				continue
-			}
-			if strings.HasSuffix(g.role, "-capacity-quotas") {
-				quotas++
-				continue
-			}
-			if strings.HasSuffix(g.role, "-device-taint-rules") {
-				rules++
-				continue
-			}
-			if strings.HasSuffix(g.role, "-scorecard") {
-				scorecard++
-				continue
-			}
-			if strings.HasSuffix(g.role, "-workloads") {
-				workloads++
-				continue
-			}
-			if strings.HasSuffix(g.role, "-actions") {
-				acting++
-			}
+		if rows[key][g.verb] {
+			continue
+		}
+		rows[key][g.verb] = true
+		part := partOf(g.role)
+		added[part]++
+		if part == "" || part == "actions" {
 			tuples++
 			if !readOnly[g.verb] {
 				mutating++
@@ -85,20 +76,20 @@ func rbacTable(paths []string, out io.Writer) error {
 	fmt.Fprintln(w)
 	fmt.Fprintf(w, "%d tuples of API group, resource and verb, of which %d change something. Nothing is granted on secrets, pods are\n", tuples, mutating)
 	fmt.Fprintln(w, "never deleted: they are evicted, which respects their budgets.")
-	fmt.Fprintf(w, "The role `headroom-actions` has %d of them, all that acts. With `preview` of the chart, or `config/components/preview`, the\n", acting)
+	fmt.Fprintf(w, "The role `headroom-actions` has %d of them, all that acts. With `preview` of the chart, or `config/components/preview`, the\n", added["actions"])
 	fmt.Fprintln(w, "operator does not get it, nor any other permission but to read, to write its own objects and events, and to hold its Lease.")
-	fmt.Fprintf(w, "The role `headroom-workloads` adds %d, and only where they are switched on: `workloads.scale`, `workloads.hpaOwnership`\n", workloads)
+	fmt.Fprintf(w, "The role `headroom-workloads` adds %d, and only where they are switched on: `workloads.scale`, `workloads.hpaOwnership`\n", added["workloads"])
 	fmt.Fprintln(w, "and `workloads.explainHpas` of the chart, or `config/components/scale` and `config/components/replace-hpas`.")
-	fmt.Fprintf(w, "The role `headroom-scale-in` adds %d for the deletion costs of pods, and only with `workloads.scaleIn: EmptyNodes` of the chart, or\n", scaleIn)
+	fmt.Fprintf(w, "The role `headroom-scale-in` adds %d for the deletion costs of pods, and only with `workloads.scaleIn: EmptyNodes` of the chart, or\n", added["scale-in"])
 	fmt.Fprintln(w, "`config/components/empty-nodes`; a ValidatingAdmissionPolicy lets it change nothing else of a pod.")
-	fmt.Fprintf(w, "The role `headroom-capacity-quotas` adds %d for CapacityQuotas and their status, and only with `capacityQuotas` of the chart, or\n", quotas)
+	fmt.Fprintf(w, "The role `headroom-capacity-quotas` adds %d for CapacityQuotas and their status, and only with `capacityQuotas` of the chart, or\n", added["capacity-quotas"])
 	fmt.Fprintln(w, "`config/components/capacity-quotas`.")
-	fmt.Fprintf(w, "The role `headroom-device-taint-rules` adds %d for DeviceTaintRules, and only with `deviceTaintRules` of the chart, or\n", rules)
+	fmt.Fprintf(w, "The role `headroom-device-taint-rules` adds %d for DeviceTaintRules, and only with `deviceTaintRules` of the chart, or\n", added["device-taint-rules"])
 	fmt.Fprintln(w, "`config/components/device-taint-rules`.")
-	fmt.Fprintf(w, "The role `headroom-scorecard` adds %d for the one Scorecard, and only with `scorecard` of the chart, or\n", scorecard)
+	fmt.Fprintf(w, "The role `headroom-scorecard` adds %d for the one Scorecard and Karpenter's NodeClaims, and only with `scorecard` of the chart, or\n", added["scorecard"])
 	fmt.Fprintln(w, "`config/components/scorecard`.")
 	fmt.Fprintln(w, "The status of ScalingPolicies is written without them too: a policy that may scale nothing says so there.")
-	fmt.Fprintf(w, "The role for KWOK, an overlay of its own, adds %d, since KWOK's nodes are Node objects; nobody else may delete nodes.\n", kwok)
+	fmt.Fprintf(w, "The role for KWOK, an overlay of its own, adds %d, since KWOK's nodes are Node objects; nobody else may delete nodes.\n", added["kwok"])
 	fmt.Fprintln(w, "The end-to-end tests run the operator with exactly these roles, and with the ValidatingAdmissionPolicy that lets it change of a")
 	fmt.Fprintln(w, "node only its own taints, its own annotations and the cordon.")
 	fmt.Fprintln(w)

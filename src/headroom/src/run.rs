@@ -18,9 +18,9 @@ use headroom_api::MetricSource;
 use headroom_api::validate::ValidatedWorkloads;
 #[cfg(feature = "external-grpc")]
 use headroom_api::{ExternalScalerServer, ExternalScalerTls};
-use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver, SHARED_PART};
+use headroom_observe::{KubeFeed, NodeClaims};
 use headroom_operator::actuate::guard::{Call, CrashPoint, Guard};
 use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
 use headroom_operator::controllers::definitions;
@@ -100,7 +100,8 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     if options.scorecard {
         let sink = ScorecardSink::new(work.clone());
         let (host, health, page) = (host.clone(), health.clone(), board.clone());
-        let ports = scorekeeping::Ports { host: host.clone(), health, sink, page };
+        let claims = NodeClaims::new(work.clone());
+        let ports = scorekeeping::Ports { host: host.clone(), health, sink, claims, page };
         host.spawn(scorekeeping::keep(ports));
     }
 

@@ -1,12 +1,16 @@
 //! The scorecard of a running operator: looks at the cluster as the node loop sees it, counts on a thread of its own, and writes
 //! the Scorecard at most once a minute. It changes nothing else.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use headroom_api::ScorecardStatus;
 use headroom_core::snapshot::Snapshot;
+use headroom_core::time::UnixTime;
+use headroom_core::world::node::Node;
 use headroom_explain::scorecard::{Report, report};
+use headroom_observe::NodeClaims;
 use headroom_observe::host::{Host, thread_cpu_time};
 use headroom_operator::controllers::health::Health;
 use headroom_operator::controllers::inspection::NoAnswer;
@@ -37,6 +41,8 @@ pub(crate) struct Ports {
     pub(crate) health: Arc<Health>,
     /// The Scorecard.
     pub(crate) sink: ScorecardSink,
+    /// Karpenter's requests for nodes.
+    pub(crate) claims: NodeClaims,
     /// Data of the live page, if there is one.
     pub(crate) page: Option<Arc<Board>>,
 }
@@ -50,7 +56,14 @@ pub(crate) async fn keep(ports: Ports) {
             return;
         }
     };
-    let mut keeper = Keeper { ports, counter, opened: None, cost: Duration::ZERO, said: String::new() };
+    let mut keeper = Keeper {
+        ports,
+        counter,
+        opened: None,
+        asked_at: BTreeMap::new(),
+        cost: Duration::ZERO,
+        said: String::new(),
+    };
     let mut pause = LOOK_EVERY_MIN;
     loop {
         keeper.ports.host.sleep(pause).await;
@@ -62,6 +75,8 @@ struct Keeper {
     ports: Ports,
     counter: Counter,
     opened: Option<Opened>,
+    /// When Karpenter asked for each of its nodes, by provider id; `None` where nothing says so.
+    asked_at: BTreeMap<Arc<str>, Option<UnixTime>>,
     /// Time of a processor that a look takes, as the last ones went.
     cost: Duration,
     /// The trouble that was logged last.
@@ -90,7 +105,9 @@ impl Keeper {
             self.complain(&error.to_string());
             return REST;
         }
-        let Some(answer) = self.counter.ask(Question::Count(snapshot)).await else { return REST };
+        self.look_at_claims(&snapshot).await;
+        let asked_at = self.asked_at.iter().filter_map(|(id, at)| Some((id.clone(), (*at)?))).collect();
+        let Some(answer) = self.counter.ask(Question::Count(snapshot, asked_at)).await else { return REST };
         if let Some(problem) = &answer.problem {
             self.complain(problem);
         }
@@ -101,6 +118,25 @@ impl Keeper {
         // One look in a while costs more, as the first does that starts the simulated cluster: the next ones need not wait for it.
         self.cost = (self.cost * 3 + answer.took) / 4;
         (self.cost * LOOK_SHARE).clamp(LOOK_EVERY_MIN, LOOK_EVERY_MAX)
+    }
+
+    /// Reads Karpenter's NodeClaims if there are nodes of which nobody has looked for one.
+    async fn look_at_claims(&mut self, snapshot: &Snapshot) {
+        let theirs =
+            |node: &&Node| node.labels.get("karpenter.sh/nodepool").is_some() && !node.provider_id.is_empty();
+        let theirs: BTreeSet<&Arc<str>> =
+            snapshot.world.nodes.iter().filter(theirs).map(|node| &node.provider_id).collect();
+        self.asked_at.retain(|id, _| theirs.contains(id));
+        if theirs.len() == self.asked_at.len() {
+            return;
+        }
+        let claims = self.ports.claims.asked_at().await.unwrap_or_else(|error| {
+            self.complain(&format!("failed to list NodeClaims: {error}; the time in which nodes join has the time to decide in it"));
+            BTreeMap::new()
+        });
+        for id in theirs {
+            self.asked_at.entry(id.clone()).or_insert_with(|| claims.get(id).copied());
+        }
     }
 
     /// Reads the Scorecard at the beginning of a term, and goes on from its sums.
@@ -148,7 +184,7 @@ impl Keeper {
     /// Logs a trouble once.
     fn complain(&mut self, problem: &str) {
         if self.said != problem {
-            warn!(problem, "the scorecard is not kept");
+            warn!(problem, "trouble with the scorecard");
             problem.clone_into(&mut self.said);
         }
     }
@@ -157,8 +193,8 @@ impl Keeper {
 enum Question {
     /// Goes on from these sums.
     Resume(Box<ScorecardStatus>),
-    /// Counts on to the time of this snapshot.
-    Count(Arc<Snapshot>),
+    /// Counts on to the time of this snapshot; and when nodes were asked for, by provider id.
+    Count(Arc<Snapshot>, BTreeMap<Arc<str>, UnixTime>),
 }
 
 struct Answer {
@@ -206,7 +242,9 @@ fn answered(scorecard: &mut Scorecard, question: Question) -> Answer {
             *scorecard = Scorecard::resumed(&status);
             None
         }
-        Question::Count(snapshot) => scorecard.observe(&snapshot).err().map(|error| error.to_string()),
+        Question::Count(snapshot, asked_at) => {
+            scorecard.observe(&snapshot, &asked_at).err().map(|error| error.to_string())
+        }
     };
     let status = scorecard.status();
     Answer { status, problem, took: thread_cpu_time().saturating_sub(began_at) }

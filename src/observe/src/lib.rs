@@ -8,6 +8,7 @@ pub mod decoder;
 pub mod feed;
 pub mod host;
 pub mod metrics;
+mod node_claims;
 mod object;
 mod optional;
 mod pace;
@@ -23,6 +24,7 @@ mod wire_tests;
 pub mod workloads;
 
 pub use feed::{Feed, KubeFeed, Port, WatchHealth};
+pub use node_claims::NodeClaims;
 pub use partial_object::PartialObject;
 pub use policies::{Policies, PolicyChange, PolicyObject};
 pub use watched::{Watch, Watched};

@@ -1,4 +1,5 @@
-//! Measures how long nodes take to join: from the first pod that waits for one to its registration, and from there to Ready.
+//! Measures how long nodes take to join: from the request for one to its registration, and from there to Ready. Where nobody says when a
+//! node was asked for, the first pod that waited for it does; that has the time that the autoscaler needed to decide in it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -39,8 +40,13 @@ pub struct Joins {
 }
 
 impl Joins {
-    /// Looks for nodes that have come, and at those that came a short time ago.
-    pub fn observe(&mut self, snapshot: &Snapshot, seen: &Observation) {
+    /// Looks for nodes that have come, and at those that came a short time ago. `asked_at` is known for some, by provider id.
+    pub fn observe(
+        &mut self,
+        snapshot: &Snapshot,
+        seen: &Observation,
+        asked_at: &BTreeMap<Arc<str>, UnixTime>,
+    ) {
         let Some(began_at) = self.began_at else {
             self.began_at = Some(snapshot.now);
             return;
@@ -59,7 +65,8 @@ impl Joins {
                 note(&mut self.readies, node.ready_changed_at.since(node.created_at));
                 readies = false;
             }
-            let waited = first_pods.get(&*node.name).map(|pod| node.created_at.since(*pod));
+            let since = asked_at.get(&node.provider_id).or_else(|| first_pods.get(&*node.name));
+            let waited = since.map(|since| node.created_at.since(*since));
             if let (true, Some(waited)) =
                 (joins, waited.filter(|waited| (0..=WAIT_MAX.0).contains(&waited.0)))
             {
@@ -142,6 +149,10 @@ mod tests {
 
     /// Looks at a cluster of `count` nodes, each made 30 s after a pod that is on it, and ready 12 s later.
     fn look(joins: &mut Joins, after: i64, count: usize) {
+        look_with(joins, after, count, &BTreeMap::new());
+    }
+
+    fn look_with(joins: &mut Joins, after: i64, count: usize, asked_at: &BTreeMap<Arc<str>, UnixTime>) {
         let mut seen = world();
         for index in 0..count {
             let name = format!("n{index}");
@@ -156,7 +167,7 @@ mod tests {
         }
         let now = NOW.plus(Seconds(after));
         let snapshot = Snapshot::of(&seen.build(), &History::default(), &config([pool("general")]), now);
-        joins.observe(&snapshot, &Observation::of(&snapshot, &Prices::default()));
+        joins.observe(&snapshot, &Observation::of(&snapshot, &Prices::default()), asked_at);
     }
 
     #[test]
@@ -169,6 +180,16 @@ mod tests {
         look(&mut joins, 140, 3);
         assert_eq!((joins.join(), joins.ready(), joins.count()), (Seconds(30), Seconds(12), 3));
         assert_eq!(joins.join_of("general"), Seconds(30));
+    }
+
+    #[test]
+    fn what_an_autoscaler_needed_to_decide_is_left_out_where_the_request_is_known() {
+        let mut joins = Joins::default();
+        look(&mut joins, 0, 0);
+        let asked_at =
+            (0..3).map(|index| (node(&format!("n{index}")).build().provider_id, NOW.plus(Seconds(91))));
+        look_with(&mut joins, 120, 3, &asked_at.collect());
+        assert_eq!(joins.join(), Seconds(9));
     }
 
     #[test]

@@ -11,6 +11,9 @@ mod observation;
 mod prices;
 mod shadow;
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use headroom_api::{ScorecardDecision, ScorecardStatus};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::UnixTime;
@@ -44,12 +47,17 @@ impl Scorecard {
         Self { ledger: Ledger::of(status), ..Self::default() }
     }
 
-    /// Counts on to the time of `snapshot`. One that is not younger than the last one is left out.
+    /// Counts on to the time of `snapshot`. One that is not younger than the last one is left out. `asked_at`: when nodes were asked for,
+    /// by provider id, where that is known.
     ///
     /// # Errors
     /// If the snapshot names what is not in it, or the simulation cannot be set up. The simulation then begins anew with the next
     /// snapshot, and what lies between counts on neither side.
-    pub fn observe(&mut self, snapshot: &Snapshot) -> Result<(), Error> {
+    pub fn observe(
+        &mut self,
+        snapshot: &Snapshot,
+        asked_at: &BTreeMap<Arc<str>, UnixTime>,
+    ) -> Result<(), Error> {
         if let Some(at) = self.at {
             let passed = snapshot.now.since(at).0;
             if GAP_MAX.0 < passed.abs() {
@@ -62,7 +70,7 @@ impl Scorecard {
         self.at = Some(snapshot.now);
         let prices = Prices::of(snapshot);
         let seen = Observation::of(snapshot, &prices);
-        self.joins.observe(snapshot, &seen);
+        self.joins.observe(snapshot, &seen, asked_at);
         let result = self.follow(snapshot, &prices);
         if result.is_err() {
             self.begin_anew();

@@ -1,5 +1,6 @@
 //! A forecast is held against what is known: beside Headroom itself it is what Headroom did.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,7 +43,7 @@ fn snapshots(example: &str) -> Vec<Arc<Snapshot>> {
 fn scorecard(snapshots: &[Arc<Snapshot>]) -> ScorecardStatus {
     let mut scorecard = Scorecard::default();
     for snapshot in snapshots {
-        scorecard.observe(snapshot).expect("a forecast");
+        scorecard.observe(snapshot, &BTreeMap::new()).expect("a forecast");
     }
     scorecard.status()
 }
@@ -99,7 +100,7 @@ fn a_scorecard_goes_on_from_its_status() {
     let stored = scorecard(before);
     let mut resumed = Scorecard::resumed(&stored);
     for snapshot in after {
-        resumed.observe(snapshot).expect("a forecast");
+        resumed.observe(snapshot, &BTreeMap::new()).expect("a forecast");
     }
     let status = resumed.status();
     let (whole, once) = (status.actual.expect("measured"), stored.actual.expect("measured"));
