@@ -77,6 +77,7 @@ async fn set_up(settings: &Settings, cluster: &ControlPlane, shapes: &[Shape]) -
 pub fn when_cheaper(pool: Pool, consolidate_after: &str) -> Pool {
     pool.set("/spec/scaleDown/policy", "WhenCheaper")
         .set("/spec/scaleDown/consolidateAfter", consolidate_after)
+        .set("/spec/scaleDown/evictionCooldown", "0s")
 }
 
 /// A budget for each Deployment of the mix, of so many percent of its pods, and the wait until their status counts all of

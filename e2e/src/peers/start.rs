@@ -33,7 +33,7 @@ pub fn settings_of(peer: Peer) -> String {
     match peer {
         Peer::Floor => "half as large again as the lower bound of nodes of 16 CPUs".to_owned(),
         Peer::Headroom => "one NodePool a shape with its price; `scaleDown`: `policy: WhenCheaper`, `unneededFor: 30s`, \
-             `consolidateAfter: 30s`, no delays; `nodes.removals`: `maxParallel: 1000`, `maxParallelDrains: 300`; \
+             `consolidateAfter: 30s`, no delays and no cooldown; `nodes.removals`: `maxParallel: 1000`, `maxParallelDrains: 300`; \
              `MIMALLOC_ALLOW_THP=0` as in the chart; with leader election"
             .to_owned(),
         Peer::Karpenter => "one NodePool with both shapes and their prices; `consolidationPolicy: WhenEmptyOrUnderutilized`, \

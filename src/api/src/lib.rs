@@ -44,9 +44,9 @@ pub use node_pool::{
 };
 pub use node_pool_status::{
     AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool, ConsolidationBackoffStatus,
-    Decision, GroupStatus, GroupTemplate, Instance, Intent, LearnedDevicesStatus, NodeCounts, NodePoolStatus,
-    PodSample, PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, SurgeStatus,
-    UnboundStatus, UnneededNodes,
+    Decision, EvictedStatus, GroupStatus, GroupTemplate, Instance, Intent, LearnedDevicesStatus, NodeCounts,
+    NodePoolStatus, PodSample, PreviewPlan, RefusalStatus, ReplacedNode, ReplacementStatus,
+    RotationStopStatus, SurgeStatus, UnboundStatus, UnneededNodes,
 };
 pub use scaling_policy::{
     Disruption, Fallback, FallbackDirection, HpaName, ReplicaSchedule, ScalingPolicy, ScalingPolicySpec,

@@ -717,6 +717,12 @@ pub struct ScaleDown {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_after_failure: Option<Duration>,
 
+    /// Time for which a pod that came in place of an evicted one is not evicted again for what its node costs. Its node stays for that long,
+    /// unless it is asked to leave, unready, interrupted or replaced by `rotation`. `0s`: pods may be moved again at once. Default: `30m`
+    /// with `policy: WhenCheaper`, else `0s`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub eviction_cooldown: Option<Duration>,
+
     /// Ceilings on how many nodes of the pool may be leaving at once. All active ones apply, the smallest wins. Where
     /// none is active only the cluster's own ceilings hold. Default: none. At most 16.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -73,6 +73,11 @@ pub struct NodePoolStatus {
     #[schemars(length(max = 64))]
     pub intents: Vec<Intent>,
 
+    /// Controllers of which pods were evicted a short time ago: `scaleDown.evictionCooldown` holds for the pods that they have made since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 500))]
+    pub evicted: Vec<EvictedStatus>,
+
     /// Controllers whose missing replicas this pool has bought nodes for before the pods existed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 256))]
@@ -422,6 +427,21 @@ pub struct Instance {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub id: Option<String>,
+}
+
+/// Controllers of which pods were evicted at the same times.
+#[derive(KubeSchema, Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictedStatus {
+    /// The first eviction; there is less than a cooldown from each to the next.
+    pub since: Time,
+
+    /// The last eviction.
+    pub last: Time,
+
+    /// Kind/namespace/name of each controller.
+    #[schemars(length(max = 500), inner(length(max = 600)))]
+    pub controllers: Vec<String>,
 }
 
 /// Replicas of one controller that nodes were bought for before the pods existed.

@@ -31,6 +31,8 @@ pub const VICTIMS_MAX: usize = 100;
 pub const VICTIM_BYTES_MAX: usize = 16 * 1024;
 /// Most unneeded clocks per pool; beyond it the youngest are dropped (design rule 9).
 pub const UNNEEDED_MAX: usize = 2000;
+/// Most controllers per pool of which pods were evicted; beyond it those go first whose last eviction is the longest ago.
+pub const EVICTED_MAX: usize = 500;
 /// Most nodes that are replaced at once.
 pub const REPLACED_MAX: usize = 10;
 /// Most classes of unbound pods per pool; those held back least often go first.
@@ -59,6 +61,8 @@ pub struct PoolHistory {
     pub backoffs: BTreeMap<BackoffKey, Backoff>,
     /// Time since which each node has been unneeded without a break.
     pub unneeded: BTreeMap<Arc<str>, UnixTime>,
+    /// Controllers, as `Kind/namespace/name`, of which pods were evicted a short time ago.
+    pub evicted: BTreeMap<Arc<str>, Evicted>,
     /// Controllers whose missing replicas were bought for before they existed.
     pub anticipations: BTreeMap<Arc<str>, Anticipation>,
     /// Classes of pods that had room on a ready node, or lost it again and again, and that their scheduler did not bind.
@@ -289,6 +293,16 @@ pub struct Anticipation {
     pub until: Option<UnixTime>,
     /// Number of times in a row that the pods failed to appear.
     pub failures: u32,
+}
+
+/// Evictions of pods of one controller, with less than a cooldown from each to the next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Evicted {
+    /// The first of them.
+    pub since: UnixTime,
+    /// The last of them.
+    pub last: UnixTime,
 }
 
 /// Pods of one owner that are alike.

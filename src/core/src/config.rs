@@ -141,6 +141,9 @@ pub struct ScaleDown {
     pub delay_after_delete: Seconds,
     /// Default 3 min.
     pub delay_after_failure: Seconds,
+    /// Time for which a pod that came in place of an evicted one is not evicted again for what its node costs. Default 0; of an
+    /// object with `policy: WhenCheaper` 30 min.
+    pub eviction_cooldown: Seconds,
     /// Ceilings on removals at once; all active ones apply.
     pub budgets: Vec<Budget>,
     /// Settings of draining.
@@ -391,6 +394,7 @@ impl Default for ScaleDown {
             delay_after_add: Seconds::minutes(10),
             delay_after_delete: Seconds(0),
             delay_after_failure: Seconds::minutes(3),
+            eviction_cooldown: Seconds(0),
             budgets: Vec::new(),
             drain: Drain::default(),
             rotation: Rotation::default(),

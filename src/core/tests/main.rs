@@ -62,6 +62,7 @@ mod scale_down_order;
 mod scale_up;
 mod scaled_to_zero;
 mod scene;
+mod second_moves;
 mod selectors;
 mod sent_away;
 mod settling;

@@ -40,6 +40,23 @@ fn what_saves_most_is_bought() {
 }
 
 #[test]
+fn nothing_is_bought_while_more_than_one_node_in_fifty_may_leave_before_long() {
+    let mut config = settings();
+    config.pools.push(pool("c").bounds(0, 1).build());
+    let clock = [("idle".into(), UnixTime(NOW.0 - 60))].into();
+    let memory = PoolHistory { unneeded: clock, ..PoolHistory::default() };
+    let history = History { pools: [("c".into(), memory)].into() };
+    let of_others = |count: usize| {
+        let world = two_oversized().node(node("idle").of("c", "c-1").cpu("1")).group("c", "c-1", "z1", 1);
+        let names = (0..count).map(|number| format!("other-{number}"));
+        let world = names.fold(world, |world, name| world.node(node(&name).cpu("1")));
+        increases(&plan(&world.build(), &history, &config, NOW))
+    };
+    assert_eq!(of_others(46), []);
+    assert_eq!(of_others(47), [("small-1".into(), 0, 2)]);
+}
+
+#[test]
 fn of_two_nodes_that_save_the_same_the_emptier_one_goes() {
     let mut config = settings();
     config.pools[1].max_nodes = 1;

@@ -413,6 +413,8 @@ impl<'a> Hider<'a> {
         memory.backoffs.values_mut().for_each(|backoff| backoff.message = HIDDEN.into());
         let unneeded = std::mem::take(&mut memory.unneeded);
         memory.unneeded = unneeded.into_iter().map(|(node, since)| (self.name(&node), since)).collect();
+        let evicted = std::mem::take(&mut memory.evicted);
+        memory.evicted = evicted.into_iter().map(|(path, entry)| (self.path(&path), entry)).collect();
         let anticipations: BTreeMap<_, _> = std::mem::take(&mut memory.anticipations);
         memory.anticipations =
             anticipations.into_iter().map(|(path, entry)| (self.path(&path), entry)).collect();

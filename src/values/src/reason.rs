@@ -331,7 +331,7 @@ reasons! {
     PlannedFor,
     /// The node's pods could take the room of a ready node that other pods are waiting for.
     PromisedRoom,
-    /// The node or a pod on it is younger than scaleDown.consolidateAfter, or than the hour that rotation.preferredPool waits.
+    /// A pod on the node came in place of an evicted one less than scaleDown.evictionCooldown ago; or it or the node is younger than scaleDown.consolidateAfter, or than the hour that rotation.preferredPool waits.
     RecentlyDisrupted,
     /// Nodes that take over are on their way; the node leaves when they are ready.
     AwaitingReplacement,

@@ -99,6 +99,8 @@ pub struct ValidatedScaleDown {
     pub delay_after_delete: Duration,
     /// Time that removals wait after a failed removal.
     pub delay_after_failure: Duration,
+    /// Time for which a pod that came in place of an evicted one is left alone.
+    pub eviction_cooldown: Duration,
     /// Ceilings on nodes that leave at once.
     pub budgets: Vec<ValidatedBudget>,
     /// Move of pods off a node.
@@ -376,6 +378,7 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
         delay_after_add,
         delay_after_delete,
         delay_after_failure,
+        eviction_cooldown,
         budgets,
         drain,
     } = scale_down;
@@ -410,6 +413,11 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
             delay_after_failure.as_ref(),
             3 * MINUTE,
             &at("delayAfterFailure"),
+        ),
+        eviction_cooldown: check.duration(
+            eviction_cooldown.as_ref(),
+            if policy == ScaleDownPolicy::WhenCheaper { 30 * MINUTE } else { 0 },
+            &at("evictionCooldown"),
         ),
         budgets: check.budgets(budgets, &at("budgets")),
         drain: read_drain(check, &drain.clone().unwrap_or_default()),
@@ -507,6 +515,7 @@ mod tests {
         assert_eq!((down.unneeded_for, down.unready_for), (minutes(10), minutes(20)));
         assert_eq!((down.delay_after_add, down.delay_after_delete), (minutes(10), minutes(0)));
         assert_eq!((down.delay_after_failure, down.budgets.len()), (minutes(3), 0));
+        assert_eq!(down.eviction_cooldown, minutes(0));
         let drain = ValidatedDrain {
             max_grace_period: minutes(10),
             eviction_timeout: minutes(2),
@@ -515,6 +524,14 @@ mod tests {
             min_replicas: 0,
         };
         assert_eq!(down.drain, drain);
+    }
+
+    #[test]
+    fn pods_are_left_alone_after_an_eviction_where_all_nodes_may_be_emptied() {
+        let cooldown = |spec: &str| good(spec).scale_down.eviction_cooldown.as_secs();
+        assert_eq!(cooldown("  scaleDown: {policy: WhenCheaper}"), 1_800);
+        assert_eq!(cooldown("  scaleDown: {policy: WhenCheaper, evictionCooldown: 0s}"), 0);
+        assert_eq!(cooldown("  scaleDown: {evictionCooldown: 5m}"), 300);
     }
 
     #[test]

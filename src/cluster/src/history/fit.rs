@@ -12,8 +12,9 @@ use headroom_values::time::UnixTime;
 
 use super::{
     Action, Anticipation, Backoff, Blocked, Considered, DECISIONS_MAX, DEVICES_BYTES_MAX, Decision,
-    EXAMPLES_MAX, Intent, LearnedDevices, LearnedTemplate, POOL_DEVICES_BYTES_MAX, PodClassKey, PoolHistory,
-    REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
+    EVICTED_MAX, EXAMPLES_MAX, Evicted, Intent, LearnedDevices, LearnedTemplate, POOL_DEVICES_BYTES_MAX,
+    PodClassKey, PoolHistory, REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX, UNNEEDED_MAX, Unbound,
+    Victim,
 };
 
 /// Longest message of a decision, refusal or backoff, in characters; the schema has the same limit.
@@ -51,6 +52,7 @@ impl PoolHistory {
             sequence,
             backoffs,
             unneeded,
+            evicted,
             anticipations,
             unbound,
             learned,
@@ -70,6 +72,8 @@ impl PoolHistory {
         backoffs.values_mut().for_each(fit_backoff);
         let mut left_out = keep_oldest(unneeded, UNNEEDED_MAX, |since| *since);
         unneeded.values_mut().for_each(fit_time);
+        left_out += keep_newest(evicted);
+        evicted.values_mut().for_each(fit_evicted);
         left_out += keep_oldest(anticipations, ANTICIPATIONS_MAX, |kept| kept.since);
         anticipations.values_mut().for_each(fit_anticipation);
         left_out += keep_most_refused(unbound);
@@ -119,6 +123,20 @@ fn keep_oldest<V>(
         order.drain(..length_max);
         for (_, key) in order {
             entries.remove(&key);
+        }
+    }
+    excess
+}
+
+/// Keeps the controllers with the newest evictions, as many as the schema takes; returns how many went.
+fn keep_newest(evicted: &mut BTreeMap<Arc<str>, Evicted>) -> usize {
+    let excess = evicted.len().saturating_sub(EVICTED_MAX);
+    if 0 < excess {
+        let mut order: Vec<(UnixTime, Arc<str>)> =
+            evicted.iter().map(|(controller, row)| (row.last, controller.clone())).collect();
+        order.sort_unstable();
+        for (_, controller) in order.drain(..excess) {
+            evicted.remove(&controller);
         }
     }
     excess
@@ -254,6 +272,12 @@ fn fit_replacement(row: &mut Replacement) {
     fit_time(until);
 }
 
+fn fit_evicted(row: &mut Evicted) {
+    let Evicted { since, last } = row;
+    fit_time(since);
+    fit_time(last);
+}
+
 fn fit_anticipation(row: &mut Anticipation) {
     let Anticipation { since, until, failures } = row;
     fit_time(since);
@@ -345,6 +369,19 @@ fn fit_decision(row: &mut Decision) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn controllers_whose_evictions_are_longest_ago_go_first() {
+        let row = |n: usize| {
+            let at = UnixTime(i64::try_from(n).expect("few"));
+            (Arc::from(format!("ReplicaSet/shop/{}", 9_999 - n)), Evicted { since: UnixTime(0), last: at })
+        };
+        let mut memory =
+            PoolHistory { evicted: (0..EVICTED_MAX + 2).map(row).collect(), ..PoolHistory::default() };
+        assert_eq!(memory.fit(), 2);
+        assert_eq!(memory.evicted.len(), EVICTED_MAX);
+        assert_eq!(memory.evicted.values().map(|row| row.last).min(), Some(UnixTime(2)));
+    }
 
     #[test]
     fn the_youngest_clocks_go_first() {

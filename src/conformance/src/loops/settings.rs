@@ -225,6 +225,8 @@ fn scale_down(options: &Options) -> ScaleDown {
         delay_after_add: seconds(options.scale_down_delay_after_add_s, 600),
         delay_after_delete: seconds(options.scale_down_delay_after_delete_s, 0),
         delay_after_failure: seconds(options.scale_down_delay_after_failure_s, 180),
+        // Cluster Autoscaler has none.
+        eviction_cooldown: Seconds(0),
         budgets: if unready_goes { Vec::new() } else { vec![no_unready] },
         drain: Drain {
             max_grace_period: seconds(options.max_graceful_termination_s, 600),

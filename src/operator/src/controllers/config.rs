@@ -189,6 +189,7 @@ fn pool(object: &PolicyObject<NodePoolSpec>, valid: &ValidatedPool) -> Pool {
             delay_after_add: seconds(scale_down.delay_after_add),
             delay_after_delete: seconds(scale_down.delay_after_delete),
             delay_after_failure: seconds(scale_down.delay_after_failure),
+            eviction_cooldown: seconds(scale_down.eviction_cooldown),
             budgets: scale_down.budgets.iter().map(budget).collect(),
             drain: Drain {
                 max_grace_period: seconds(scale_down.drain.max_grace_period),

@@ -8,9 +8,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use headroom_core::history::{
-    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, Increase, Intent,
-    LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop, Surge,
-    Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, Decision, Evicted, Increase,
+    Intent, LearnedTemplate, PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, RotationStop,
+    Surge, Unbound, Victim,
 };
 use headroom_core::labels::ObjectKey;
 use headroom_core::quantity;
@@ -22,9 +22,9 @@ use headroom_core::world::provider::FailureClass;
 use super::learned_devices;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
-    self as api, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, GroupStatus, Instance,
-    NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, ScalingPolicyStatus, SurgeStatus,
-    UnboundStatus, UnneededNodes,
+    self as api, AnticipationStatus, BackoffStatus, BlockedNodes, ConsideredPool, EvictedStatus, GroupStatus,
+    Instance, NodePoolStatus, RefusalStatus, ReplacedNode, ReplacementStatus, ScalingPolicyStatus,
+    SurgeStatus, UnboundStatus, UnneededNodes,
 };
 
 /// Parts that were not understood, for a log line and an event.
@@ -47,6 +47,7 @@ pub fn status_of(stored: &Value) -> (NodePoolStatus, Notes) {
         sequence: reader.field("sequence"),
         backoffs: reader.rows("backoffs"),
         intents: reader.rows("intents"),
+        evicted: reader.rows("evicted"),
         anticipations: reader.rows("anticipations"),
         unbound: reader.rows("unbound"),
         unneeded: reader.rows("unneeded"),
@@ -131,6 +132,7 @@ pub fn parse(status: &NodePoolStatus) -> (PoolHistory, Notes) {
         sequence: status.sequence.and_then(|sequence| u64::try_from(sequence).ok()).unwrap_or(0),
         backoffs: rows("backoffs", &status.backoffs, &mut notes, backoff).into_iter().collect(),
         unneeded: unneeded(&status.unneeded),
+        evicted: evicted(&status.evicted),
         anticipations: status.anticipations.iter().map(anticipation).collect(),
         unbound: status.unbound.iter().map(unbound).collect(),
         learned: rows("groups", &status.groups, &mut notes, learned).into_iter().flatten().collect(),
@@ -291,6 +293,19 @@ fn unneeded(rows: &[UnneededNodes]) -> BTreeMap<Arc<str>, UnixTime> {
         }
     }
     clocks
+}
+
+/// A controller that is there twice gets the longer time: resting too long is the safe mistake.
+fn evicted(rows: &[EvictedStatus]) -> BTreeMap<Arc<str>, Evicted> {
+    let mut known: BTreeMap<Arc<str>, Evicted> = BTreeMap::new();
+    for row in rows {
+        let read = Evicted { since: second(&row.since), last: second(&row.last) };
+        for controller in &row.controllers {
+            let entry = known.entry(arc(controller)).or_insert(read);
+            *entry = Evicted { since: read.since.min(entry.since), last: read.last.max(entry.last) };
+        }
+    }
+    known
 }
 
 fn replacement(row: &ReplacementStatus) -> Replacement {

@@ -7,8 +7,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use headroom_core::history::fit::GROUPS_MAX;
 use headroom_core::history::{
-    Action, Anticipation, Backoff, Blocked, Considered, Decision, Intent, LearnedTemplate, PodClassKey,
-    PoolHistory, Refusal, Removal, Replaced, Replacement, Surge, Unbound, Victim,
+    Action, Anticipation, Backoff, Blocked, Considered, Decision, Evicted, Intent, LearnedTemplate,
+    PodClassKey, PoolHistory, Refusal, Removal, Replaced, Replacement, Surge, Unbound, Victim,
 };
 use headroom_core::plan::{PoolReason, PreviewAction};
 use headroom_core::quantity::{format_bytes, format_cpu, format_price};
@@ -24,9 +24,9 @@ use super::learned_devices;
 use super::words::{INCREASE, LEARNED, REMOVE, Word};
 use headroom_api::{
     self as api, AnticipationStatus, BackoffStatus, BlockedNodes, Bounds, ConsideredPool,
-    ConsolidationBackoffStatus, GroupStatus, GroupTemplate, Instance, NodeCounts, NodePoolStatus, PodSample,
-    PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus, RotationStopStatus, SurgeStatus,
-    UnboundStatus, UnneededNodes,
+    ConsolidationBackoffStatus, EvictedStatus, GroupStatus, GroupTemplate, Instance, NodeCounts,
+    NodePoolStatus, PodSample, PreviewPlan, Quantity, RefusalStatus, ReplacedNode, ReplacementStatus,
+    RotationStopStatus, SurgeStatus, UnboundStatus, UnneededNodes,
 };
 
 /// Most zones of a group; the schema has the same limit.
@@ -125,6 +125,7 @@ pub fn render(
         sequence,
         backoffs,
         unneeded,
+        evicted,
         anticipations,
         unbound,
         learned,
@@ -151,6 +152,7 @@ pub fn render(
         sequence: Some(i64::try_from(*sequence).unwrap_or(i64::MAX)).filter(|sequence| *sequence > 0),
         backoffs: backoff_rows(backoffs),
         intents: intents.iter().map(intent).collect(),
+        evicted: evicted_rows(evicted),
         anticipations: anticipations.iter().map(anticipation).collect(),
         unbound: unbound.iter().map(unbound_row).collect(),
         unneeded: unneeded_rows(unneeded),
@@ -406,6 +408,17 @@ fn unneeded_rows(unneeded: &BTreeMap<Arc<str>, UnixTime>) -> Vec<UnneededNodes> 
         nodes: nodes.into_iter().map(str::to_owned).collect(),
     };
     by_time.into_iter().map(row).collect()
+}
+
+/// First evictions first, controllers sorted.
+fn evicted_rows(evicted: &BTreeMap<Arc<str>, Evicted>) -> Vec<EvictedStatus> {
+    let mut by_times: BTreeMap<(UnixTime, UnixTime), Vec<String>> = BTreeMap::new();
+    for (controller, Evicted { since, last }) in evicted {
+        by_times.entry((*since, *last)).or_default().push(controller.to_string());
+    }
+    let row =
+        |((since, last), controllers)| EvictedStatus { since: time(since), last: time(last), controllers };
+    by_times.into_iter().map(row).collect()
 }
 
 fn refusal(row: &Refusal) -> RefusalStatus {

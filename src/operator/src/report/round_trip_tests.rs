@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use headroom_core::config::Config;
 use headroom_core::history::{
     Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, DEVICES_BYTES_MAX, Decision,
-    DecisionAction, DecisionOutcome, History, Increase, IncreasePhase, Intent, LearnedDevices,
+    DecisionAction, DecisionOutcome, Evicted, History, Increase, IncreasePhase, Intent, LearnedDevices,
     LearnedTemplate, POOL_DEVICES_BYTES_MAX, PodClassKey, PoolHistory, Refusal, Removal, RemovalPhase,
     Replaced, Replacement, RotationStop, Surge, Unbound, Victim,
 };
@@ -276,7 +276,8 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         groups.into_iter().map(|(group, at)| (group, of(at))).collect::<BTreeMap<_, _>>()
     });
     let templates = btree_map(word(), learned, 0..4);
-    let known = (btree_map(word(), anticipation, 0..4), templates, vec(unbound(), 0..60), groups);
+    let evicted = btree_map(word(), (at(), at()).prop_map(|(since, last)| Evicted { since, last }), 0..20);
+    let known = (btree_map(word(), anticipation, 0..4), templates, vec(unbound(), 0..60), groups, evicted);
     let reported = (vec(refusal(), 0..5), vec(blocked(), 0..5), vec(decision(), 0..25));
     let node = (word(), word()).prop_map(|(pool, node)| Replaced { pool, node });
     let reason =
@@ -302,6 +303,7 @@ fn memory() -> impl Strategy<Value = PoolHistory> {
         sequence: needed.1,
         backoffs: needed.2.into_iter().collect(),
         unneeded: needed.3,
+        evicted: known.4,
         anticipations: known.0,
         unbound: known.2.into_iter().collect(),
         learned: known.1,

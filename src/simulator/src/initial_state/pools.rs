@@ -77,6 +77,7 @@ pub(super) fn node_pool(
                 "delayAfterAdd": duration(down.delay_after_add),
                 "delayAfterDelete": duration(down.delay_after_delete),
                 "delayAfterFailure": duration(down.delay_after_failure),
+                "evictionCooldown": duration(down.eviction_cooldown),
                 "budgets": down.budgets.iter().map(budget).collect::<Vec<_>>(),
                 "drain": {
                     "maxGracePeriod": duration(down.drain.max_grace_period),

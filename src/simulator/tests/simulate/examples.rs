@@ -1,6 +1,6 @@
 //! Each example, with what its reader would expect of the operator.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use headroom_simulator::run::{Options, Outcome, Scene, run};
@@ -55,6 +55,33 @@ fn rush_hour_is_served_within_two_minutes_and_its_nodes_go_home() {
     assert!(seen.outcome.summary.longest_wait < SignedDuration::from_mins(2));
     // Six pods are left, which need two nodes.
     assert_eq!((nodes(&seen, "general"), nodes(&seen, "large")), (2, 0));
+}
+
+#[test]
+fn no_pod_of_four_rushes_is_moved_twice_within_half_an_hour() {
+    let seen = play("four-rushes");
+    let (mut made_at, mut first_at) = (BTreeMap::new(), BTreeMap::new());
+    let (mut evictions, mut twice) = (0, Vec::new());
+    for line in seen.outcome.trace.iter().filter(|line| line.code < 300) {
+        let Some(pod) = line.object.strip_prefix("pods ") else { continue };
+        let deployment = pod.split('-').next();
+        match line.verb {
+            "create" => {
+                made_at.insert(pod, line.at);
+            }
+            "evict" => {
+                evictions += 1;
+                let first = *first_at.entry(deployment).or_insert(line.at);
+                let made = made_at[pod];
+                if first <= made && line.at.duration_since(made) < SignedDuration::from_mins(30) {
+                    twice.push(format!("{pod} at {}", line.at));
+                }
+            }
+            _ => {}
+        }
+    }
+    assert_eq!(twice, Vec::<String>::new());
+    assert!((20..200).contains(&evictions), "{evictions} evictions");
 }
 
 #[test]

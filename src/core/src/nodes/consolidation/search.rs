@@ -39,6 +39,8 @@ const SINGLES_MAX: usize = 20;
 const GROUPS_MAX: usize = 4;
 /// Work units (pod-node checks) that one plan spends in this search.
 const WORK_MAX: u64 = 2_000_000;
+/// Nothing is bought in place of others while one node of so many has a clock that runs.
+const QUIET_PART: usize = 50;
 /// From the new nodes being ready to the last old one having left.
 pub(super) const REMOVAL_TIME: Seconds = Seconds::hours(1);
 /// Clocks of API server and operator may differ by so much when a node's creation is compared with a decision.
@@ -120,10 +122,22 @@ fn quiet(ctx: &Context<'_>, scene: &Scene<'_>) -> bool {
     let idle =
         |memory: &crate::history::PoolHistory| memory.intents.is_empty() && memory.replacement.is_none();
     !scene.config.cluster.voluntary_disruption_stopped
+        && !load_falls(ctx, scene)
         && !scene.health.cluster_unhealthy()
         && ctx.purchases.values().all(|bought| bought.nodes == 0)
         && ctx.demand.groups.iter().all(|group| group.unplaced() == 0)
         && ctx.next.pools.values().all(idle)
+}
+
+/// True if so many nodes may leave before long that what is bought now may not be needed then: their room, or that of nodes on which their
+/// pods will not be any more, may do; and a pod should be moved once. A node whose clock has run out is kept by something else, maybe for long.
+fn load_falls(ctx: &Context<'_>, scene: &Scene<'_>) -> bool {
+    let soon = scene.config.pools.iter().map(|pool| {
+        let runs = |since: &&UnixTime| scene.now < since.plus(pool.scale_down.unneeded_for);
+        let memory = ctx.next.pools.get(&pool.name);
+        memory.map_or(0, |memory| memory.unneeded.values().filter(runs).count())
+    });
+    ctx.snapshot.real_count() < soon.sum::<usize>() * QUIET_PART
 }
 
 /// Candidates that could leave now if their pods had a place.

@@ -19,6 +19,7 @@ use crate::nodes::scale_down::message::message;
 use crate::nodes::scale_down::minimums::{self, Room, Spare};
 use crate::nodes::scale_down::promised::Promised;
 use crate::nodes::scale_down::relocation::Destinations;
+use crate::nodes::scale_down::second_moves::Cooldowns;
 use crate::nodes::scale_down::standby::Waiting;
 use crate::nodes::scale_down::surge::Surges;
 use crate::nodes::scale_down::terminating::Ending;
@@ -132,6 +133,8 @@ pub(in crate::nodes) struct Pass<'a, 's> {
     /// Room on ready nodes that pods are waiting for.
     pub(in crate::nodes) promised: Promised,
     pub(in crate::nodes) replacing: Replacing,
+    /// Controllers of which pods were evicted a short time ago.
+    pub(in crate::nodes) cooldowns: Cooldowns,
     /// Workloads that may have one replica more.
     pub(in crate::nodes) surges: Surges<'s>,
     /// Standby pods without a place, less those for which a node stays.
@@ -170,6 +173,7 @@ impl<'a, 's> Pass<'a, 's> {
             ending: Ending::default(),
             promised: Promised::default(),
             replacing: Replacing::of(scene, history),
+            cooldowns: Cooldowns::of(history),
             surges: Surges::of(scene.world, history),
             waiting: Waiting::default(),
             outdated: Vec::new(),
@@ -311,7 +315,7 @@ impl<'a, 's> Pass<'a, 's> {
             let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
             let classified =
                 candidates::classify(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated);
-            match self.keep_rested(self.keep_gang(classified)) {
+            match self.keep_rested(self.keep_gang(self.cool_down(classified))) {
                 Classification::Stays(verdict) => {
                     self.replacing.refuse(name, verdict.reason);
                     if keeps_clock(verdict.reason) {
@@ -337,6 +341,18 @@ impl<'a, 's> Pass<'a, 's> {
             }
         }
         found
+    }
+
+    /// Makes a node that would go for its use alone wait while a pod on it came in place of an evicted one a short time ago.
+    fn cool_down(&self, mut classified: Classification) -> Classification {
+        if let Classification::Candidate(candidate) = &mut classified
+            && candidate.is_for_use()
+        {
+            let cooldown = self.scene.config.pools[candidate.pool].scale_down.eviction_cooldown;
+            let until = self.cooldowns.until(&candidate.movable, self.scene.world, cooldown, self.scene.now);
+            candidate.fresh_until = candidate.fresh_until.max(until);
+        }
+        classified
     }
 
     /// Reason why outdated nodes of each rotating pool wait when nothing of their own keeps them.

@@ -5,8 +5,8 @@
 //! pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's clock, `terminating`
 //! foresees nodes whose pods are ending, `zone_balance` orders equal candidates, `budgets`, `whole`, `together` and
 //! `gangs` bound what leaves at once, `bundles` shares intents, `surge` finds workloads that may have one replica more
-//! where a budget keeps the node, `second_choice` collects what a preferred pool could take over, `verdicts` keeps one
-//! reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered` deletes
+//! where a budget keeps the node, `second_choice` collects what a preferred pool could take over, `second_moves` leaves pods
+//! alone that came in place of evicted ones, `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered` deletes
 //! instances that never became nodes.
 
 pub mod budgets;
@@ -22,6 +22,7 @@ pub(in crate::nodes) mod minimums;
 pub(in crate::nodes) mod promised;
 pub mod relocation;
 mod second_choice;
+pub mod second_moves;
 pub mod standby;
 pub(in crate::nodes) mod surge;
 pub(in crate::nodes) mod terminating;

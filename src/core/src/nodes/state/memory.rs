@@ -2,8 +2,8 @@
 
 use crate::config::{Config, Pool};
 use crate::history::{
-    Action, Backoff, EXAMPLES_MAX, History, Increase, PoolHistory, REPLACED_MAX, RemovalPhase, UNNEEDED_MAX,
-    Unbound, Victim,
+    Action, Backoff, EXAMPLES_MAX, Evicted, History, Increase, PoolHistory, REPLACED_MAX, RemovalPhase,
+    UNNEEDED_MAX, Unbound, Victim,
 };
 use crate::nodes::consolidation;
 use crate::nodes::removal::DELETE_TIMEOUT;
@@ -86,6 +86,10 @@ pub fn shift_clocks(history: &mut History, by: Seconds) {
             backoff.until = backoff.until.plus(by);
         }
         memory.unneeded.values_mut().for_each(|since| *since = since.plus(by));
+        for evicted in memory.evicted.values_mut() {
+            evicted.since = evicted.since.plus(by);
+            evicted.last = evicted.last.plus(by);
+        }
         for anticipation in memory.anticipations.values_mut() {
             anticipation.since = anticipation.since.plus(by);
             anticipation.until = anticipation.until.map(|until| until.plus(by));
@@ -145,6 +149,7 @@ fn sanitize_pool(memory: &mut PoolHistory, longest: &Longest, now: UnixTime) {
         sequence: _,
         backoffs,
         unneeded,
+        evicted,
         anticipations,
         unbound,
         learned: _,
@@ -198,6 +203,10 @@ fn sanitize_pool(memory: &mut PoolHistory, longest: &Longest, now: UnixTime) {
     }
     unneeded.values_mut().for_each(|since| cap(since, now));
     trim_unneeded(unneeded);
+    for Evicted { since, last } in evicted.values_mut() {
+        cap(last, now);
+        cap(since, *last);
+    }
     anticipations.values_mut().for_each(|anticipation| cap(&mut anticipation.since, now));
     unbound.values_mut().for_each(|row| sanitize_unbound(row, now));
     refusals.iter_mut().for_each(|refusal| cap(&mut refusal.since, now));
