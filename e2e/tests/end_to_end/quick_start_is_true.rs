@@ -111,7 +111,7 @@ fn is_log(line: &str) -> bool {
 }
 
 #[test]
-fn lines_of_a_log_are_told_from_what_a_command_prints() {
+fn lines_of_a_log_are_distinguished_from_what_a_command_prints() {
     assert!(is_log("I1128 19:55:52.283675   22453 reflector.go:664] watch ended\n"));
     for line in ["\n", "IMAGE\n", "Error from server\n", "I1\n", "é1128 19"] {
         assert!(!is_log(line), "{line}");

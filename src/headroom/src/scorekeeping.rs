@@ -17,7 +17,7 @@ use headroom_operator::controllers::inspection::NoAnswer;
 use headroom_operator::controllers::page::Board;
 use headroom_operator::page::Table;
 use headroom_operator::report::{ScorecardSink, WriteError};
-use headroom_scorecard::Scorecard;
+use headroom_scorecard::{KARPENTER_POOL_LABEL, Scorecard};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tracing::{info, warn};
@@ -123,7 +123,7 @@ impl Keeper {
     /// Reads Karpenter's NodeClaims if there are nodes of which nobody has looked for one.
     async fn look_at_claims(&mut self, snapshot: &Snapshot) {
         let theirs =
-            |node: &&Node| node.labels.get("karpenter.sh/nodepool").is_some() && !node.provider_id.is_empty();
+            |node: &&Node| node.labels.get(KARPENTER_POOL_LABEL).is_some() && !node.provider_id.is_empty();
         let theirs: BTreeSet<&Arc<str>> =
             snapshot.world.nodes.iter().filter(theirs).map(|node| &node.provider_id).collect();
         self.asked_at.retain(|id, _| theirs.contains(id));

@@ -9,7 +9,6 @@ use kube::api::{Api, ApiResource, DynamicObject, ListParams};
 use kube::{Client, Error};
 
 /// Reads NodeClaims.
-#[derive(Clone)]
 pub struct NodeClaims {
     api: Api<DynamicObject>,
 }

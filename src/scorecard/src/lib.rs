@@ -22,7 +22,7 @@ pub use figures::{Figures, Waits};
 pub use joins::Joins;
 pub use ledger::{HOURS_MAX, Ledger};
 pub use meter::{GAP_MAX, Meter};
-pub use observation::{NodeSeen, Observation, PodSeen};
+pub use observation::{KARPENTER_POOL_LABEL, NodeSeen, Observation, PodSeen};
 pub use prices::Prices;
 pub use shadow::{Error, Shadow};
 

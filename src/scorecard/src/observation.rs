@@ -27,6 +27,9 @@ pub struct Observation {
     pub replicas: i64,
 }
 
+/// Label of Karpenter's nodes: the name of its NodePool.
+pub const KARPENTER_POOL_LABEL: &str = "karpenter.sh/nodepool";
+
 /// A node at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeSeen {
@@ -131,7 +134,7 @@ pub(crate) fn moves(kind: &str) -> bool {
 fn seen(node: &Node, pool: Option<Arc<str>>, prices: &Prices) -> NodeSeen {
     let foreign = is_foreign(node);
     let own = pool.or_else(|| node.labels.get(POOL_LABEL).map(Arc::from));
-    let name = match (node.labels.get("karpenter.sh/nodepool"), &own) {
+    let name = match (node.labels.get(KARPENTER_POOL_LABEL), &own) {
         (Some(of), _) if foreign => format!("karpenter/{of}").into(),
         (_, own) => own.clone().unwrap_or_default(),
     };

@@ -13,8 +13,7 @@ use headroom_values::time::UnixTime;
 use super::{
     Action, Anticipation, Backoff, Blocked, Considered, DECISIONS_MAX, DEVICES_BYTES_MAX, Decision,
     EVICTED_MAX, EXAMPLES_MAX, Evicted, Intent, LearnedDevices, LearnedTemplate, POOL_DEVICES_BYTES_MAX,
-    PodClassKey, PoolHistory, REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX, UNNEEDED_MAX, Unbound,
-    Victim,
+    PoolHistory, REPLACED_MAX, Refusal, Replacement, Surge, UNBOUND_MAX, UNNEEDED_MAX, Unbound, Victim,
 };
 
 /// Longest message of a decision, refusal or backoff, in characters; the schema has the same limit.
@@ -70,13 +69,13 @@ impl PoolHistory {
         *sequence = (*sequence).min(i64::MAX.unsigned_abs());
         intents.iter_mut().for_each(fit_intent);
         backoffs.values_mut().for_each(fit_backoff);
-        let mut left_out = keep_oldest(unneeded, UNNEEDED_MAX, |since| *since);
+        let mut left_out = keep_lowest(unneeded, UNNEEDED_MAX, |since| *since);
         unneeded.values_mut().for_each(fit_time);
-        left_out += keep_newest(evicted);
+        left_out += keep_lowest(evicted, EVICTED_MAX, |row| Reverse(row.last));
         evicted.values_mut().for_each(fit_evicted);
-        left_out += keep_oldest(anticipations, ANTICIPATIONS_MAX, |kept| kept.since);
+        left_out += keep_lowest(anticipations, ANTICIPATIONS_MAX, |kept| kept.since);
         anticipations.values_mut().for_each(fit_anticipation);
-        left_out += keep_most_refused(unbound);
+        left_out += keep_lowest(unbound, UNBOUND_MAX, |row| Reverse(row.failures));
         unbound.values_mut().for_each(fit_unbound);
         left_out += keep_first(learned, GROUPS_MAX);
         learned.values_mut().for_each(fit_template);
@@ -109,49 +108,19 @@ fn fit_text(text: &mut Arc<str>, length_max: usize) {
     }
 }
 
-/// Keeps the `length_max` entries that are oldest, of equally old ones the first by key; returns how many went.
-fn keep_oldest<V>(
-    entries: &mut BTreeMap<Arc<str>, V>,
+/// Keeps the `length_max` entries whose rank is lowest, of equal ones the first by key; returns how many went.
+fn keep_lowest<K: Clone + Ord, V, R: Ord>(
+    entries: &mut BTreeMap<K, V>,
     length_max: usize,
-    since: impl Fn(&V) -> UnixTime,
+    rank: impl Fn(&V) -> R,
 ) -> usize {
     let excess = entries.len().saturating_sub(length_max);
     if 0 < excess {
-        let mut order: Vec<(UnixTime, Arc<str>)> =
-            entries.iter().map(|(key, value)| (since(value), key.clone())).collect();
+        let mut order: Vec<(R, K)> = entries.iter().map(|(key, value)| (rank(value), key.clone())).collect();
         order.sort_unstable();
         order.drain(..length_max);
         for (_, key) in order {
             entries.remove(&key);
-        }
-    }
-    excess
-}
-
-/// Keeps the controllers with the newest evictions, as many as the schema takes; returns how many went.
-fn keep_newest(evicted: &mut BTreeMap<Arc<str>, Evicted>) -> usize {
-    let excess = evicted.len().saturating_sub(EVICTED_MAX);
-    if 0 < excess {
-        let mut order: Vec<(UnixTime, Arc<str>)> =
-            evicted.iter().map(|(controller, row)| (row.last, controller.clone())).collect();
-        order.sort_unstable();
-        for (_, controller) in order.drain(..excess) {
-            evicted.remove(&controller);
-        }
-    }
-    excess
-}
-
-/// Keeps the rows that backed off most often, as many as the schema takes; returns how many went.
-fn keep_most_refused(rows: &mut BTreeMap<PodClassKey, Unbound>) -> usize {
-    let excess = rows.len().saturating_sub(UNBOUND_MAX);
-    if 0 < excess {
-        let mut order: Vec<(Reverse<u32>, PodClassKey)> =
-            rows.iter().map(|(key, row)| (Reverse(row.failures), key.clone())).collect();
-        order.sort_unstable();
-        order.drain(..UNBOUND_MAX);
-        for (_, key) in order {
-            rows.remove(&key);
         }
     }
     excess

@@ -129,6 +129,14 @@ pub struct Owner {
     pub uid: Arc<str>,
 }
 
+impl Owner {
+    /// `Kind/namespace/name`: name of a controller in memory and status.
+    #[must_use]
+    pub fn path(&self, namespace: &str) -> String {
+        format!("{}/{namespace}/{}", self.kind, self.name)
+    }
+}
+
 /// A pod as the watch delivers it: the payload of [`super::Delta::PodApplied`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {

@@ -15,6 +15,8 @@
 //! `context` is what all of it works on; `interruption` finds the nodes that their cloud is about to take, and `quotas`
 //! counts the nodes that CapacityQuotas leave.
 
+use crate::time::Seconds;
+
 pub mod buffers;
 pub mod consolidation;
 pub mod context;
@@ -33,3 +35,6 @@ pub mod scale_down;
 pub mod scale_up;
 pub mod state;
 pub mod wake;
+
+/// Clocks of API server and operator may differ by so much when an object's creation is compared with a decision.
+const CLOCKS_DIFFER: Seconds = Seconds(5);

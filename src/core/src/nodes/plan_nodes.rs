@@ -10,7 +10,7 @@ use crate::history::History;
 use crate::nodes::context::{Context, Part, Quarantine};
 use crate::nodes::removal::{self, Scene};
 use crate::nodes::scale_down::standby::Waiting;
-use crate::nodes::scale_down::{candidate_taints, second_moves, unregistered};
+use crate::nodes::scale_down::{candidate_taints, eviction_cooldown, unregistered};
 use crate::nodes::scale_up::anticipation;
 use crate::nodes::scale_up::demand::{self, Skipped};
 use crate::nodes::scale_up::{increase, unbound};
@@ -94,10 +94,10 @@ fn plan_once(
     part: &RefCell<Part>,
 ) -> Plan {
     let mut ctx = Context::new(view, history, config, now, quarantine, part);
-    let longest = second_moves::longest(config);
+    let longest = eviction_cooldown::longest(config);
     for memory in ctx.next.pools.values_mut() {
         memory.take_in_hand(config.epoch);
-        second_moves::forget(memory, longest, now);
+        eviction_cooldown::forget(memory, longest, now);
     }
     let View { world, freshness } = view;
     let members = Members::of(world, config);

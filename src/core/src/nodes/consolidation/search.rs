@@ -9,6 +9,7 @@ use crate::history::{
     Action, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent, REPLACED_MAX,
     Replaced, Replacement,
 };
+use crate::nodes::CLOCKS_DIFFER;
 use crate::nodes::consolidation::price;
 use crate::nodes::consolidation::replacing::wake_at;
 use crate::nodes::context::Context;
@@ -39,12 +40,10 @@ const SINGLES_MAX: usize = 20;
 const GROUPS_MAX: usize = 4;
 /// Work units (pod-node checks) that one plan spends in this search.
 const WORK_MAX: u64 = 2_000_000;
-/// Nothing is bought in place of others while one node of so many has a clock that runs.
+/// Nothing is bought in place of others while more than one node of so many has a clock that runs.
 const QUIET_PART: usize = 50;
 /// From the new nodes being ready to the last old one having left.
 pub(super) const REMOVAL_TIME: Seconds = Seconds::hours(1);
-/// Clocks of API server and operator may differ by so much when a node's creation is compared with a decision.
-const CLOCKS_DIFFER: Seconds = Seconds(5);
 
 /// Nodes of one group in place of others.
 #[derive(Clone, Debug)]

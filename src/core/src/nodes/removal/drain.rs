@@ -8,8 +8,8 @@ use crate::history::{DecisionOutcome, Intent, Removal, RemovalPhase, Victim};
 use crate::nodes::removal::phases::One;
 use crate::nodes::removal::{EVICTIONS_MAX, GONE_EXTRA, RETRY, RETRY_SOON, Scene};
 use crate::nodes::scale_down::drainability::{Block, Disruptions, Drainability, Rules};
+use crate::nodes::scale_down::eviction_cooldown;
 use crate::nodes::scale_down::gangs::waits_for_gangs;
-use crate::nodes::scale_down::second_moves;
 use crate::nodes::scale_down::utilization::long_terminating;
 use crate::plan::{Eviction, Step};
 use crate::reason::Reason;
@@ -264,8 +264,9 @@ impl One<'_, '_> {
     }
 
     fn evict(&mut self, node: &Arc<str>, due: &[&PodEntry]) {
-        let longest = second_moves::longest(self.scene.config);
-        due.iter().for_each(|entry| second_moves::note(self.memory, &entry.pod, longest, self.scene.now));
+        let longest = eviction_cooldown::longest(self.scene.config);
+        due.iter()
+            .for_each(|entry| eviction_cooldown::note(self.memory, &entry.pod, longest, self.scene.now));
         let grace_max = self.pool.scale_down.drain.max_grace_period;
         let mut eviction = |entry: &&PodEntry| {
             let budgets = self.disruptions.guarding(entry.class, &entry.pod.class);

@@ -5,7 +5,7 @@
 //! pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's clock, `terminating`
 //! foresees nodes whose pods are ending, `zone_balance` orders equal candidates, `budgets`, `whole`, `together` and
 //! `gangs` bound what leaves at once, `bundles` shares intents, `surge` finds workloads that may have one replica more
-//! where a budget keeps the node, `second_choice` collects what a preferred pool could take over, `second_moves` leaves pods
+//! where a budget keeps the node, `second_choice` collects what a preferred pool could take over, `eviction_cooldown` leaves pods
 //! alone that came in place of evicted ones, `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next. `unregistered` deletes
 //! instances that never became nodes.
 
@@ -15,6 +15,7 @@ pub mod candidate_taints;
 pub mod candidates;
 mod decide;
 pub mod drainability;
+pub mod eviction_cooldown;
 pub(in crate::nodes) mod gangs;
 mod interrupted;
 mod message;
@@ -22,7 +23,6 @@ pub(in crate::nodes) mod minimums;
 pub(in crate::nodes) mod promised;
 pub mod relocation;
 mod second_choice;
-pub mod second_moves;
 pub mod standby;
 pub(in crate::nodes) mod surge;
 pub(in crate::nodes) mod terminating;

@@ -331,12 +331,8 @@ fn key_of_group(ctx: &Context<'_>, group: &PodGroup) -> PodClassKey {
 /// none or another pod has made it. Of a Job that a CronJob has made the name without its time.
 fn owner_of(pod: &Pod) -> Arc<str> {
     match &pod.owner {
-        Some(owner) if &*owner.kind == "Job" => {
-            lasting(&format!("Job/{}/{}", pod.key.namespace, owner.name)).into()
-        }
-        Some(owner) if &*owner.kind != "Pod" => {
-            format!("{}/{}/{}", owner.kind, pod.key.namespace, owner.name).into()
-        }
+        Some(owner) if &*owner.kind == "Job" => lasting(&owner.path(&pod.key.namespace)).into(),
+        Some(owner) if &*owner.kind != "Pod" => owner.path(&pod.key.namespace).into(),
         Some(_) | None => format!("Pod/{}", pod.key.namespace).into(),
     }
 }

@@ -6,12 +6,10 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::history::{Evicted, History, PoolHistory};
+use crate::nodes::CLOCKS_DIFFER;
 use crate::time::{Seconds, UnixTime};
 use crate::world::pod::Pod;
 use crate::world::{PodId, World};
-
-/// Clocks of API server and operator may differ by so much when a pod's creation is compared with an eviction.
-const CLOCKS_DIFFER: Seconds = Seconds(5);
 
 /// The longest cooldown of any pool: the pod may come to each of them.
 #[must_use]
@@ -35,8 +33,7 @@ pub fn forget(memory: &mut PoolHistory, longest: Seconds, now: UnixTime) {
 
 /// `Kind/namespace/name` of the pod's controller.
 fn controller_of(pod: &Pod) -> Option<Arc<str>> {
-    let owner = pod.owner.as_ref()?;
-    Some(format!("{}/{}/{}", owner.kind, pod.key.namespace, owner.name).into())
+    Some(pod.owner.as_ref()?.path(&pod.key.namespace).into())
 }
 
 /// By controller: the time from which on its new pods come in place of evicted ones, whichever pool these were on.
