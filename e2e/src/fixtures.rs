@@ -70,13 +70,14 @@ impl Pool {
         self.set("/spec/mode", mode)
     }
 
-    /// Nodes go as fast as they can: unneeded for `unneeded_for`, and no delay after additions, deletions or
-    /// failures.
+    /// Nodes go as fast as they can: unneeded for `unneeded_for`, and no delay after additions, deletions, failures or
+    /// evictions.
     pub fn quick_scale_down(self, unneeded_for: &str) -> Self {
         self.set("/spec/scaleDown/unneededFor", unneeded_for)
             .set("/spec/scaleDown/delayAfterAdd", "0s")
             .set("/spec/scaleDown/delayAfterDelete", "0s")
             .set("/spec/scaleDown/delayAfterFailure", "0s")
+            .set("/spec/scaleDown/evictionCooldown", "0s")
     }
 
     /// Any field by its JSON pointer, such as `/spec/scaleUp/backoff/initial`; missing parents are made.

@@ -81,8 +81,9 @@ pub const MAX_POOL_NAME_LENGTH: usize = 40;
     .message("template.capacity is required for provider KWOK, which has no machine to ask: set spec.template.capacity with cpu and memory").field_path(".provider"))]
 #[x_kube(validation = Rule::new("!has(self.schedules) || self.schedules.all(s, !has(s.minNodes) || has(s.maxNodes) || s.minNodes <= self.maxNodes)")
     .message("schedules[].minNodes must not be greater than spec.maxNodes: lower it, or set maxNodes in the same schedule").field_path(".schedules"))]
-#[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.scaleDown) || !has(self.scaleDown.policy) || self.scaleDown.policy != 'WhenCheaper'")
-    .message("groupScaling: ZeroOrMax can not be combined with scaleDown.policy: WhenCheaper, which takes single nodes: remove one of the two").field_path(".groupScaling"))]
+#[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.scaleDown) \
+    || ((!has(self.scaleDown.policy) || self.scaleDown.policy != 'WhenCheaper') && !has(self.scaleDown.minSaving) && !has(self.scaleDown.consolidateAfter))")
+    .message("groupScaling: ZeroOrMax can not be combined with scaleDown.policy: WhenCheaper and its minSaving and consolidateAfter, which take single nodes: remove one or the other").field_path(".groupScaling"))]
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.rotation)")
     .message("groupScaling: ZeroOrMax can not be combined with rotation, which replaces single nodes: remove one of the two").field_path(".groupScaling"))]
 #[x_kube(validation = Rule::new("!has(self.groupScaling) || self.groupScaling != 'ZeroOrMax' || !has(self.repair) || size(self.repair) == 0")
@@ -636,10 +637,9 @@ pub struct Backoff {
 }
 
 /// Nodes of a pool that may go.
-#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(JsonSchema, Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScaleDownPolicy {
     /// Nodes up to `utilizationThreshold` whose pods fit elsewhere, as Cluster Autoscaler does it.
-    #[default]
     WhenUnderutilized,
     /// Besides those, every node whose pods fit elsewhere, and nodes whose pods fit on new nodes that cost less.
     WhenCheaper,
@@ -648,8 +648,8 @@ pub enum ScaleDownPolicy {
 /// Removals from a pool.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(has(self.policy) && self.policy == 'WhenCheaper') || (!has(self.minSaving) && !has(self.consolidateAfter))")
-    .message("scaleDown.minSaving and scaleDown.consolidateAfter have no effect without policy: WhenCheaper: set it, or remove them").field_path(".policy"))]
+#[x_kube(validation = Rule::new("!has(self.policy) || self.policy != 'WhenUnderutilized' || (!has(self.minSaving) && !has(self.consolidateAfter))")
+    .message("scaleDown.minSaving and scaleDown.consolidateAfter have no effect with policy: WhenUnderutilized: remove it, or them").field_path(".policy"))]
 pub struct ScaleDown {
     /// True if nodes of the pool may be removed. Default: true.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -658,21 +658,21 @@ pub struct ScaleDown {
     /// Nodes that may go. `WhenUnderutilized`: those up to `utilizationThreshold` whose pods fit elsewhere, as Cluster
     /// Autoscaler does it. `WhenCheaper`: besides those every node whose pods fit elsewhere, whatever its use, and nodes
     /// whose pods fit on new nodes that cost less; these are bought first, and only when they are ready do the others
-    /// leave. Default: `WhenUnderutilized`.
+    /// leave. Default: `WhenCheaper`, and `WhenUnderutilized` with `groupScaling: ZeroOrMax`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "ScaleDownPolicy")]
     pub policy: Option<ScaleDownPolicy>,
 
     /// Saving that new nodes must bring to replace others, as a percentage of the price of what they replace. Nodes are
-    /// compared by `price` where all pools concerned declare one, else by what their CPU and memory are worth. Only with
-    /// `policy: WhenCheaper`. Default: 15. Range: 1 to 100.
+    /// compared by `price` where all pools concerned declare one, else by what their CPU and memory are worth, spot machines with spot
+    /// machines only. Not with `policy: WhenUnderutilized`. Default: 15. Range: 1 to 100.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub min_saving: Option<i32>,
 
     /// Minimum age of a node above `utilizationThreshold`, and of each pod on it that must move, before the node may be
-    /// removed to save costs: no pod is moved twice for that within this time, and no new node is removed. Only with
-    /// `policy: WhenCheaper`. Default: `10m`.
+    /// removed to save costs: no pod is moved twice for that within this time, and no new node is removed. Not with
+    /// `policy: WhenUnderutilized`. Default: `10m`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consolidate_after: Option<Duration>,
 

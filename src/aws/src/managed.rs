@@ -227,6 +227,7 @@ fn possible(
         failures: used_up(cloud, candidate, now).into_iter().collect(),
         rank: Some(candidate.rank),
         price_per_hour_micro: candidate.price_per_hour_micro,
+        spot: candidate.spot,
         diversity: candidate.diversity(managed),
         possible: true,
         ..GroupState::default()

@@ -11,7 +11,7 @@ use headroom_core::world::provider::{
 
 use super::activities::Class;
 use super::calls::Trouble;
-use super::group::{Group, Machine, MachinePhase};
+use super::group::{Group, Launches, Machine, MachinePhase};
 use super::options;
 use super::origin;
 use super::quota::{advice, quota_family};
@@ -124,7 +124,9 @@ fn group_state(
     state.replacements = replacements(&state, snapshot, read, now);
     hold_back(&mut state, group, snapshot, now, notes);
     remark(&state, read, notes);
+    state.spot = matches!(&group.launches, Launches::Mixed(mixed) if mixed.spot);
     if let Some(shape) = snapshot.shapes.get(name) {
+        state.spot |= shape.spot;
         match &shape.template {
             Ok(template) => {
                 state.outdated = origin::outdated(group, template.version.as_deref());

@@ -716,6 +716,14 @@ impl WorldBuilder {
         self.group_state(pool, id, GroupState { price_per_hour_micro: Some(micro), ..state })
     }
 
+    /// Makes a group's machines spot machines; the group is there already.
+    #[must_use]
+    pub fn group_spot(self, pool: &str, id: &str) -> Self {
+        let provider = self.world.provider(pool).and_then(Known::value);
+        let state = provider.and_then(|provider| provider.groups.get(id)).cloned().unwrap_or_default();
+        self.group_state(pool, id, GroupState { spot: true, ..state })
+    }
+
     /// Sets the reason that no node of a group is removed; the group is there already.
     #[must_use]
     pub fn group_hold(self, pool: &str, id: &str, hold: Hold) -> Self {

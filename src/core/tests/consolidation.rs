@@ -8,6 +8,7 @@ use headroom_core::testing::{
     NOW, NodeBuilder, PodBuilder, WorldBuilder, budget, config, controller, node, pod, pool, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::world::World;
 use headroom_core::world::workload::ControllerKind;
 use headroom_core::{absorb, plan};
 
@@ -234,6 +235,38 @@ fn pool_without_the_policy_neither_replaces_nor_empties_well_used_nodes() {
     settings.pools.iter_mut().for_each(|pool| pool.scale_down.policy = Policy::WhenUnderutilized);
     let plan = plan(&oversized().build(), &History::default(), &settings, NOW);
     assert!(increases(&plan).is_empty());
+}
+
+#[test]
+fn without_prices_no_node_takes_over_from_one_of_the_other_market() {
+    let mut unpriced = settings();
+    unpriced.pools.iter_mut().for_each(|pool| pool.price_per_hour_micro = None);
+    let bought = |world: &World| increases(&plan(world, &History::default(), &unpriced, NOW)).len();
+    assert_eq!(bought(&oversized().build()), 1, "a large node in which a small one would do");
+    assert_eq!(
+        bought(&oversized().group_spot("large", "large-1").build()),
+        0,
+        "spot may be cheaper than the small one"
+    );
+    let both = oversized().group_spot("large", "large-1").group_spot("small", "small-1").build();
+    assert_eq!(bought(&both), 1);
+    let marked = |pool: &mut Pool| {
+        let Some(template) = &mut pool.template else { return };
+        template.labels.insert("cloud.google.com/gke-spot", "true");
+    };
+    unpriced.pools.iter_mut().filter(|pool| &*pool.name == "small").for_each(marked);
+    let plan = plan(&oversized().build(), &History::default(), &unpriced, NOW);
+    assert!(increases(&plan).is_empty(), "a label says it too");
+    assert_eq!(increases(&plan_with_prices(&unpriced)).len(), 1, "prices of both are compared");
+}
+
+/// Plan for the large node in which a small one would do, with the prices of `settings`.
+fn plan_with_prices(unpriced: &Config) -> Plan {
+    let mut priced = unpriced.clone();
+    for (pool, of) in priced.pools.iter_mut().zip(settings().pools) {
+        pool.price_per_hour_micro = of.price_per_hour_micro;
+    }
+    plan(&oversized().build(), &History::default(), &priced, NOW)
 }
 
 /// Three small nodes, each above the threshold, that two can do.

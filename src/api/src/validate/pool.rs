@@ -219,14 +219,8 @@ pub fn validate_pool(pool: &NodePool) -> Result<ValidatedPool, Vec<FieldError>> 
     });
     let priority = check.number(*priority, 0, (-1_000_000, 1_000_000), "spec.priority");
     let scale_up = read_scale_up(&mut check, &scale_up.clone().unwrap_or_default());
-    let scale_down = read_scale_down(&mut check, &scale_down.clone().unwrap_or_default());
     let group_scaling = group_scaling.unwrap_or_default();
-    check.require(
-        group_scaling == GroupScaling::PerNode || scale_down.policy != ScaleDownPolicy::WhenCheaper,
-        "spec.groupScaling",
-        "is ZeroOrMax, which scaleDown.policy: WhenCheaper does not go with",
-        "remove one of the two",
-    );
+    let scale_down = read_scale_down(&mut check, &scale_down.clone().unwrap_or_default(), group_scaling);
     let rotation = read_rotation(&mut check, rotation.as_ref(), group_scaling);
     let repair = read_repair(&mut check, repair, group_scaling);
     let schedules = read_schedules(&mut check, schedules, max_nodes);
@@ -363,7 +357,11 @@ fn read_scale_up(check: &mut Checker, scale_up: &ScaleUp) -> ValidatedScaleUp {
 
 const MINUTE: u64 = 60;
 
-fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScaleDown {
+fn read_scale_down(
+    check: &mut Checker,
+    scale_down: &ScaleDown,
+    group_scaling: GroupScaling,
+) -> ValidatedScaleDown {
     let ScaleDown {
         enabled,
         policy,
@@ -383,13 +381,24 @@ fn read_scale_down(check: &mut Checker, scale_down: &ScaleDown) -> ValidatedScal
         drain,
     } = scale_down;
     let at = |field: &str| format!("spec.scaleDown.{field}");
-    let policy = policy.unwrap_or_default();
+    let consolidates =
+        *policy == Some(ScaleDownPolicy::WhenCheaper) || min_saving.is_some() || consolidate_after.is_some();
     check.require(
-        policy == ScaleDownPolicy::WhenCheaper || (min_saving.is_none() && consolidate_after.is_none()),
+        *policy != Some(ScaleDownPolicy::WhenUnderutilized) || !consolidates,
         &at("policy"),
-        "is not WhenCheaper, so minSaving and consolidateAfter have no effect",
-        "set policy: WhenCheaper, or remove them",
+        "is WhenUnderutilized, so minSaving and consolidateAfter have no effect",
+        "remove it, or them",
     );
+    check.require(
+        group_scaling == GroupScaling::PerNode || !consolidates,
+        "spec.groupScaling",
+        "is ZeroOrMax, which scaleDown.policy: WhenCheaper and its minSaving and consolidateAfter do not go with",
+        "remove one or the other",
+    );
+    let policy = policy.unwrap_or(match group_scaling {
+        GroupScaling::PerNode => ScaleDownPolicy::WhenCheaper,
+        GroupScaling::ZeroOrMax => ScaleDownPolicy::WhenUnderutilized,
+    });
     let min_saving = check.percent(*min_saving, 15, &at("minSaving"));
     check.require(0 < min_saving, &at("minSaving"), "is 0", "use 1 to 100");
     ValidatedScaleDown {
@@ -515,7 +524,8 @@ mod tests {
         assert_eq!((down.unneeded_for, down.unready_for), (minutes(10), minutes(20)));
         assert_eq!((down.delay_after_add, down.delay_after_delete), (minutes(10), minutes(0)));
         assert_eq!((down.delay_after_failure, down.budgets.len()), (minutes(3), 0));
-        assert_eq!(down.eviction_cooldown, minutes(0));
+        assert_eq!((down.policy, down.min_saving_percent), (ScaleDownPolicy::WhenCheaper, 15));
+        assert_eq!((down.consolidate_after, down.eviction_cooldown), (minutes(10), minutes(30)));
         let drain = ValidatedDrain {
             max_grace_period: minutes(10),
             eviction_timeout: minutes(2),
@@ -530,8 +540,22 @@ mod tests {
     fn pods_are_left_alone_after_an_eviction_where_all_nodes_may_be_emptied() {
         let cooldown = |spec: &str| good(spec).scale_down.eviction_cooldown.as_secs();
         assert_eq!(cooldown("  scaleDown: {policy: WhenCheaper}"), 1_800);
+        assert_eq!(cooldown("  scaleDown: {policy: WhenUnderutilized}"), 0);
         assert_eq!(cooldown("  scaleDown: {policy: WhenCheaper, evictionCooldown: 0s}"), 0);
         assert_eq!(cooldown("  scaleDown: {evictionCooldown: 5m}"), 300);
+    }
+
+    #[test]
+    fn groups_that_go_as_a_whole_are_removed_by_use_and_not_by_price() {
+        let whole = good("  groupScaling: ZeroOrMax").scale_down;
+        assert_eq!(
+            (whole.policy, whole.eviction_cooldown),
+            (ScaleDownPolicy::WhenUnderutilized, Duration::ZERO)
+        );
+        for wrong in ["policy: WhenCheaper", "minSaving: 20", "consolidateAfter: 1m"] {
+            let spec = format!("  groupScaling: ZeroOrMax\n  scaleDown: {{{wrong}}}");
+            assert_eq!(errors(&spec), ["spec.groupScaling"], "{wrong}");
+        }
     }
 
     #[test]

@@ -91,6 +91,9 @@ pub struct GroupState {
     /// where it is unknown, or the pool's own holds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub price_per_hour_micro: Option<i64>,
+    /// True if its machines are known to be spot machines, some of them at least: without prices they are not compared with others.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub spot: bool,
     /// Fewest ranks over which the nodes of the groups that have this are spread, as far as enough ranks take the pods: the cloud
     /// takes such machines back, and those of one kind together. `None` where it does not matter.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -115,20 +115,25 @@ fn static_pools_keep_their_limit_of_nodes() {
 }
 
 #[test]
-fn consolidation_is_when_cheaper_where_nodes_can_be_compared() {
+fn consolidation_is_when_cheaper_and_of_two_markets_wants_prices() {
     let policy = |policy: &str| pool(&format!("disruption: {{consolidationPolicy: {policy}}}"));
     let set = "policy: WhenCheaper # consolidationPolicy";
     for word in ["WhenEmptyOrUnderutilized", "WhenUnderutilized", "Balanced"] {
         prints(karpenter::convert, &policy(word), &[set], &["is not done here: nodes leave"]);
     }
     prints(karpenter::convert, &pool("weight: 1"), &[set], &[]);
-    prints(karpenter::convert, &policy("WhenEmpty"), &["utilizationThreshold: 0"], &[set]);
+    prints(
+        karpenter::convert,
+        &policy("WhenEmpty"),
+        &["policy: WhenUnderutilized #", "utilizationThreshold: 0 #"],
+        &[set],
+    );
     let two = requiring("{key: karpenter.sh/capacity-type, operator: Exists}");
     prints(
         karpenter::convert,
         &two,
-        &["set price.perHour in all pools, then scaleDown.policy: WhenCheaper"],
-        &[set],
+        &[set, "spot nodes and nodes on demand do not replace each other: set price.perHour in all pools"],
+        &[],
     );
 }
 

@@ -1,6 +1,7 @@
 //! Consolidation: nodes that cost less take over, and only when they are ready do the others leave. It buys and plans;
 //! pods are moved and nodes removed by the ordinary life of a removal.
 
+mod market;
 mod price;
 mod replacing;
 mod search;

@@ -10,8 +10,8 @@ use crate::history::{
     Replaced, Replacement,
 };
 use crate::nodes::CLOCKS_DIFFER;
-use crate::nodes::consolidation::price;
 use crate::nodes::consolidation::replacing::wake_at;
+use crate::nodes::consolidation::{market, price};
 use crate::nodes::context::Context;
 use crate::nodes::packing::{self, Growable, PackingLimits, Wanted};
 use crate::nodes::removal::Scene;
@@ -168,6 +168,22 @@ fn suitable(ctx: &Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) -> Vec<
     nodes.into_iter().filter(|one| leaves(one) && free(&mut disruptions, one)).collect()
 }
 
+/// True if all of `set` and new nodes of the group are spot machines, or none is: by their amounts alone nodes of two markets
+/// cannot be compared, a spot machine being far cheaper than one of half its size on demand.
+fn same_market(
+    ctx: &Context<'_>,
+    set: &[Candidate],
+    scene: &Scene<'_>,
+    (pool, growable): (&Pool, &Growable),
+) -> bool {
+    let new = market::is_spot(&ctx.cluster, (&pool.name, &growable.id), &growable.template.node.labels);
+    set.iter().all(|one| {
+        let pool = &scene.config.pools[one.pool];
+        let node = scene.world.node_named(&one.victim.node).map(|(_, node, _)| node);
+        node.is_some_and(|node| market::is_spot(&ctx.cluster, (&pool.name, &one.group), &node.labels) == new)
+    })
+}
+
 /// The cheapest nodes of one group that take over from `set`, if that is worth it.
 fn offer(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Room) -> Option<Offer> {
     let mark = ctx.snapshot.checkpoint();
@@ -206,6 +222,9 @@ fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &
             }
             let new = ctx.cluster.price_per_hour_micro(&pool.name, &growable.id);
             let known = new.is_some() && all_priced(ctx, set, scene);
+            if !known && !same_market(ctx, set, scene, (pool, &growable)) {
+                continue;
+            }
             let before_micro = price_of(ctx, set, scene, known);
             let each = price::of_node(new, &growable.template.node.capacity, known);
             // Whether one node would be worth it is known without a search.

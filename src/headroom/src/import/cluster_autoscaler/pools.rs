@@ -281,6 +281,11 @@ fn common_fields(draft: &mut Draft, settings: &Settings, region: Option<&str>) {
 
 /// Sets the fields that the flags give every pool, whatever its cloud.
 pub(super) fn pool_fields(draft: &mut Draft, settings: &Settings) {
+    draft.set(
+        "scaleDown.policy",
+        "WhenUnderutilized",
+        "as Cluster Autoscaler removes nodes; without it nodes above the threshold are emptied and replaced too",
+    );
     for (field, value, flag) in &settings.pool_fields {
         draft.set(field, value.clone(), flag);
     }

@@ -18,7 +18,10 @@ const REASONS: [&str; 4] = ["Empty", "Underutilized", "Drifted", "Unhealthy"];
 /// this one.
 pub(super) fn convert(draft: &mut Draft, disruption: &Value, (of_one, managed): (bool, bool)) {
     match given(&disruption["consolidationPolicy"]).as_deref() {
-        Some("WhenEmpty") => draft.set("scaleDown.utilizationThreshold", 0, "consolidationPolicy WhenEmpty"),
+        Some("WhenEmpty") => {
+            draft.set("scaleDown.policy", "WhenUnderutilized", "consolidationPolicy WhenEmpty");
+            draft.set("scaleDown.utilizationThreshold", 0, "consolidationPolicy WhenEmpty");
+        }
         policy => consolidation(draft, policy.unwrap_or("WhenEmptyOrUnderutilized"), (of_one, managed)),
     }
     match given(&disruption["consolidateAfter"]).as_deref() {
@@ -50,9 +53,6 @@ pub(super) fn convert(draft: &mut Draft, disruption: &Value, (of_one, managed): 
 }
 
 /// The policy under which Karpenter removes and replaces nodes that are in use.
-///
-/// Without prices nodes are compared by their CPU and memory, which is right within one market only: a spot node could give
-/// way to a smaller one on demand that costs more.
 fn consolidation(draft: &mut Draft, policy: &str, (of_one, managed): (bool, bool)) {
     if !["WhenEmptyOrUnderutilized", "WhenUnderutilized", "Balanced"].contains(&policy) {
         draft.say(format!(
@@ -60,19 +60,16 @@ fn consolidation(draft: &mut Draft, policy: &str, (of_one, managed): (bool, bool
         ));
         return draft.only_preview("consolidationPolicy could not be kept, see above");
     }
-    if of_one {
-        draft.set("scaleDown.policy", "WhenCheaper", &format!("consolidationPolicy {policy}"));
+    draft.set("scaleDown.policy", "WhenCheaper", &format!("consolidationPolicy {policy}"));
+    draft.say(format!(
+        "consolidationPolicy {policy}: nodes are compared by their CPU and memory, by {} once all pools have one. \
+         A node is replaced for scaleDown.minSaving (15 %) or more, by nodes of {}.",
+        if managed { "price" } else { "price.perHour" },
+        if managed { "the types that it allows" } else { "the groups that there are" }
+    ));
+    if !of_one {
         draft.say(format!(
-            "consolidationPolicy {policy}: nodes are compared by their CPU and memory, by {} once all pools have one. \
-             A node is replaced for scaleDown.minSaving (15 %) or more, by nodes of {}.",
-            if managed { "price" } else { "price.perHour" },
-            if managed { "the types that it allows" } else { "the groups that there are" }
-        ));
-    } else {
-        draft.say(format!(
-            "consolidationPolicy {policy}: {}, then scaleDown.policy: WhenCheaper. Without prices \
-             spot and on-demand nodes of a size count as equal; so the policy here is WhenUnderutilized: a node leaves once its \
-             requests are under scaleDown.utilizationThreshold (50 %) and its pods fit elsewhere, and is not replaced.",
+            "Without prices spot nodes and nodes on demand do not replace each other: {}.",
             match managed {
                 true => "declare provider.aws.managed.prices on demand where the condition PriceUnknown asks for them",
                 false => "set price.perHour in all pools",
