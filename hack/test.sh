@@ -60,8 +60,8 @@ end_to_end() {
 # Names of end-to-end tests, or what they begin with.
 mapfile -t long < <(sed 's/ *#.*//; /^$/d' e2e/long-tests)
 
-# The random worlds are most of what these tests take. CI runs more of them.
-if [[ $all == --all ]]; then worlds=100; else worlds=50; fi
+# A random world takes ten seconds of a processor. CI runs more of them, and `make soak` thousands.
+if [[ $all == --all ]]; then worlds=100; else worlds=10; fi
 export HEADROOM_SEEDS=${HEADROOM_SEEDS:-$worlds}
 [[ $all != --all ]] || step "dependencies" make --no-print-directory deny
 # Not the examples: they measure, and lints compile them.

@@ -24,6 +24,8 @@ const NEW_MAX: usize = 1000;
 
 /// Assumed until it is measured: from the decision to the registration.
 const JOIN_DEFAULT: Seconds = Seconds(45);
+/// The shortest join: clocks are read in whole seconds, and no node is there without a wait.
+const JOIN_MIN: Seconds = Seconds(1);
 /// Assumed until it is measured: from the registration to Ready.
 const READY_DEFAULT: Seconds = Seconds(15);
 
@@ -85,17 +87,18 @@ impl Joins {
         }
     }
 
-    /// From a decision to the registration of the node: the median of what was measured.
+    /// From a decision to the registration of the node: the median of what was measured, at least [`JOIN_MIN`].
     #[must_use]
     pub fn join(&self) -> Seconds {
-        median(&self.joins).unwrap_or(JOIN_DEFAULT)
+        median(&self.joins).map_or(JOIN_DEFAULT, |join| join.max(JOIN_MIN))
     }
 
     /// The same for nodes of a pool, measured on those that are its own or have its shape; [`Self::join`] where these are
     /// too few.
     #[must_use]
     pub fn join_of(&self, pool: &str) -> Seconds {
-        self.by_pool.get(pool).and_then(median).unwrap_or_else(|| self.join())
+        let own = self.by_pool.get(pool).and_then(median);
+        own.map_or_else(|| self.join(), |join| join.max(JOIN_MIN))
     }
 
     /// From the registration to Ready: the median of what was measured.
@@ -184,12 +187,14 @@ mod tests {
 
     #[test]
     fn what_an_autoscaler_needed_to_decide_is_left_out_where_the_request_is_known() {
-        let mut joins = Joins::default();
-        look(&mut joins, 0, 0);
-        let asked_at =
-            (0..3).map(|index| (node(&format!("n{index}")).build().provider_id, NOW.plus(Seconds(91))));
-        look_with(&mut joins, 120, 3, &asked_at.collect());
-        assert_eq!(joins.join(), Seconds(9));
+        for (asked_after, join) in [(91, 9), (100, 1)] {
+            let mut joins = Joins::default();
+            look(&mut joins, 0, 0);
+            let at = NOW.plus(Seconds(asked_after));
+            let asked_at = (0..3).map(|index| (node(&format!("n{index}")).build().provider_id, at));
+            look_with(&mut joins, 120, 3, &asked_at.collect());
+            assert_eq!((joins.join(), joins.join_of("general")), (Seconds(join), Seconds(join)));
+        }
     }
 
     #[test]
