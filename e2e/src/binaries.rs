@@ -51,6 +51,22 @@ pub fn external_scaler() -> Result<PathBuf> {
     once(&FOLDER, || folder_of("e2e/externalscaler/build.sh", &[]))
 }
 
+/// The folder with `bin/nats`: NATS' own server, and what fills and empties its streams.
+///
+/// Builds it when the cache has none: about half a minute on 2 cores, milliseconds afterwards.
+pub fn nats() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/nats/build.sh", &[]))
+}
+
+/// The folder with `bin/redis-server` and `bin/redis-cli`, Redis' own.
+///
+/// Fetches them when the cache has none: seconds, milliseconds afterwards.
+pub fn redis() -> Result<PathBuf> {
+    static FOLDER: Mutex<Option<PathBuf>> = Mutex::new(None);
+    once(&FOLDER, || folder_of("e2e/redis/build.sh", &[]))
+}
+
 /// The folder with `bin/cluster-api`, upstream's controllers, and `crds/` of the same version.
 ///
 /// Builds it when the cache has none: about 3 minutes on 2 cores, milliseconds afterwards.

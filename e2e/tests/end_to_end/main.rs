@@ -100,6 +100,7 @@ mod hpa_at_zero;
 mod hpa_becomes_a_policy;
 #[cfg(test)]
 mod hpa_observed_then_replaced;
+mod http_source;
 #[cfg(test)]
 mod hundred_nodes_rotate;
 #[cfg(test)]
@@ -216,3 +217,4 @@ mod zone_outage_removes_nothing;
 #[cfg(test)]
 #[path = "../../../src/headroom/tests/pages/mod.rs"]
 mod pages;
+mod redis_source;

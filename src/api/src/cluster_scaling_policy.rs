@@ -130,11 +130,11 @@ pub enum ScaleInChoice {
     EmptyNodes,
 }
 
-/// A server that ScalingPolicies may ask for metrics. Exactly one of `prometheus` and `externalScaler` is set.
+/// A server that ScalingPolicies may ask for metrics. Exactly one of `prometheus`, `externalScaler`, `http` and `redis` is set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("has(self.prometheus) != has(self.externalScaler)")
-    .message("metricSources[] needs exactly one of prometheus and externalScaler: set one and remove the other"))]
+#[x_kube(validation = Rule::new("[has(self.prometheus), has(self.externalScaler), has(self.http), has(self.redis)].filter(one, one).size() == 1")
+    .message("metricSources[] needs exactly one of prometheus, externalScaler, http and redis: set one and remove the others"))]
 pub struct MetricSource {
     /// Name by which ScalingPolicies refer to it, unique in the list. Required.
     #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
@@ -147,6 +147,113 @@ pub struct MetricSource {
     /// A server of KEDA's external scaler protocol. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_scaler: Option<ExternalScalerServer>,
+
+    /// A server that answers with JSON. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpServer>,
+
+    /// A Redis server, or one that speaks its protocol. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redis: Option<RedisServer>,
+}
+
+/// A Redis server, or one that speaks its protocol, such as Valkey. A single server: neither Sentinel nor Cluster is asked for another one.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.tls) != (has(self.insecure) && self.insecure)")
+    .message("redis needs exactly one of tls and insecure: true: add tls, or insecure: true for a connection without encryption"))]
+#[x_kube(validation = Rule::new("!has(self.username) || has(self.passwordFile)")
+    .message("redis.username needs a password: add passwordFile, or remove username").field_path(".username"))]
+pub struct RedisServer {
+    /// Address of the server, host and port, such as `redis.queues:6379`; IPv6 addresses in brackets. Required.
+    #[schemars(length(min = 3, max = 260), regex(pattern = ADDRESS_PATTERN))]
+    pub address: String,
+
+    /// Encryption of the connection. Default: none; required unless `insecure` is true.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<RedisTls>,
+
+    /// True to connect without encryption, and to send the password so. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub insecure: Option<bool>,
+
+    /// User of Redis' ACL whose password it is. Default: the default user.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub username: Option<String>,
+
+    /// A file with the password, read for each connection, below `/etc/headroom/metric-sources/`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub password_file: Option<String>,
+
+    /// Beginning of the keys that policies may ask for. Default: none, so that they may ask for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 256))]
+    pub key_prefix: Option<String>,
+
+    /// Namespaces whose policies may ask the server, which does not tell namespaces apart. Default: all. At most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = NAME_PATTERN)))]
+    pub namespaces: Vec<String>,
+}
+
+/// Encryption of a connection to a Redis server.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RedisTls {
+    /// File with the certificates in PEM of the CAs that may have signed the server's, below
+    /// `/etc/headroom/metric-sources/`. Required.
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub ca_file: String,
+
+    /// Name that the server's certificate has to be for. Default: the host of `address`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = SERVER_NAME_PATTERN))]
+    pub server_name: Option<String>,
+}
+
+/// A server that answers GET requests with JSON, such as the management API of RabbitMQ or the monitoring endpoint of NATS.
+/// Redirects are not followed.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("!has(self.bearerTokenFile) || !has(self.basicAuthFile)")
+    .message("http has both bearerTokenFile and basicAuthFile: remove one of the two"))]
+#[x_kube(validation = Rule::new(
+    "(!has(self.bearerTokenFile) && !has(self.basicAuthFile)) || self.url.startsWith('https://') \
+     || (has(self.allowInsecureCredentials) && self.allowInsecureCredentials)")
+    .message("bearerTokenFile or basicAuthFile would be sent without encryption: use an https:// url, or set allowInsecureCredentials to true"))]
+pub struct HttpServer {
+    /// Address of the server, such as `https://rabbitmq.queues:15671/api/queues`; the paths of policies come below it, so that a path
+    /// here bounds what they can ask for. Required.
+    #[schemars(length(min = 8, max = 512), regex(pattern = "^https?://"))]
+    pub url: String,
+
+    /// A file with a bearer token, read anew each minute, below `/etc/headroom/metric-sources/`. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub bearer_token_file: Option<String>,
+
+    /// A file with a name and a password in the form `name:password`, for basic authentication, read for each request, below the same
+    /// folder. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub basic_auth_file: Option<String>,
+
+    /// True to send the token or the password over plain `http://`, where everybody on the way can read it. Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allow_insecure_credentials: Option<bool>,
+
+    /// A file with the certificate of the CA in PEM that the server's certificate is checked against, below the same
+    /// folder. Default: the CAs that the operator's image trusts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256), regex(pattern = MOUNTED_FILE_PATTERN))]
+    pub ca_file: Option<String>,
+
+    /// Namespaces whose policies may ask the server, which does not tell namespaces apart. Default: all. At most 64.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(min = 1, max = 63), regex(pattern = NAME_PATTERN)))]
+    pub namespaces: Vec<String>,
 }
 
 /// A server of KEDA's external scaler protocol (`externalscaler.ExternalScaler`, over gRPC).

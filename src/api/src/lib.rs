@@ -10,6 +10,7 @@ pub mod cluster_scaling_policy;
 pub mod common;
 pub mod conditions;
 pub mod external_grpc;
+pub mod json_path;
 pub mod metric;
 pub mod node_pool;
 pub mod node_pool_status;
@@ -31,9 +32,9 @@ pub use cluster_api::{
 pub use cluster_scaling_policy::{
     Anticipation, BufferService, ClusterLimits, ClusterMinimum, ClusterScalingPolicy,
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, EmptyAnswer, Expander, ExpanderPods,
-    ExternalScalerServer, ExternalScalerTls, GrpcExpander, HealthGate, HpaOwnership, MetricSource,
-    NodeScaling, PoolVerdict, PrometheusServer, ProvisioningRequests, Removals, RequestClass, ScaleInChoice,
-    UnplacedPods, VoluntaryDisruption, WorkloadScaling,
+    ExternalScalerServer, ExternalScalerTls, GrpcExpander, HealthGate, HpaOwnership, HttpServer,
+    MetricSource, NodeScaling, PoolVerdict, PrometheusServer, ProvisioningRequests, RedisServer, RedisTls,
+    Removals, RequestClass, ScaleInChoice, UnplacedPods, VoluntaryDisruption, WorkloadScaling,
 };
 pub use common::{BudgetReason, Duration, NodeBudget, Quantity, Window};
 pub use external_grpc::{ExternalGrpcNodeGroup, ExternalGrpcOptions, ExternalGrpcProvider, ExternalGrpcTls};

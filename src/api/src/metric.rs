@@ -7,6 +7,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use super::common::{NAME_PATTERN, Quantity};
+use super::json_path::JSON_PATH_MAX;
 
 /// Source of the number that a workload is scaled by.
 #[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -26,20 +27,25 @@ pub enum MetricType {
     Prometheus,
     /// The answer of a server of KEDA's external scaler protocol that the ClusterScalingPolicy names.
     ExternalScaler,
+    /// A number in the JSON that an HTTP server gives which the ClusterScalingPolicy names.
+    #[serde(rename = "HTTP")]
+    Http,
+    /// The number of elements or entries that a Redis server counts which the ClusterScalingPolicy names.
+    Redis,
 }
 
 /// One metric and its target. Exactly the member that `type` names is set.
 #[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-#[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus) && (self.type == 'ExternalScaler') == has(self.externalScaler)")
+#[x_kube(validation = Rule::new("(self.type == 'Resource') == has(self.resource) && (self.type == 'ContainerResource') == has(self.containerResource) && (self.type == 'Pods') == has(self.pods) && (self.type == 'Object') == has(self.object) && (self.type == 'External') == has(self.external) && (self.type == 'Prometheus') == has(self.prometheus) && (self.type == 'ExternalScaler') == has(self.externalScaler) && (self.type == 'HTTP') == has(self.http) && (self.type == 'Redis') == has(self.redis)")
     .message("metrics[] must have exactly the member that its type names: set that one and remove the others").field_path(".type"))]
-#[x_kube(validation = Rule::new("!has(self.activation) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler'")
-    .message("activation needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): remove it from this one").field_path(".activation"))]
-#[x_kube(validation = Rule::new("!has(self.name) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler'")
-    .message("metrics[].name makes a metric a variable of the formula, which needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): remove it from this one").field_path(".name"))]
-#[x_kube(validation = Rule::new("has(self.name) || (!has(self.object) || has(self.object.target)) && (!has(self.external) || has(self.external.target)) && (!has(self.prometheus) || has(self.prometheus.target))")
+#[x_kube(validation = Rule::new("!has(self.activation) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler' || self.type == 'HTTP' || self.type == 'Redis'")
+    .message("activation needs a metric that does not come from the pods (Object, External, Prometheus, ExternalScaler, HTTP or Redis): remove it from this one").field_path(".activation"))]
+#[x_kube(validation = Rule::new("!has(self.name) || self.type == 'Object' || self.type == 'External' || self.type == 'Prometheus' || self.type == 'ExternalScaler' || self.type == 'HTTP' || self.type == 'Redis'")
+    .message("metrics[].name makes a metric a variable of the formula, which needs a metric that does not come from the pods (Object, External, Prometheus, ExternalScaler, HTTP or Redis): remove it from this one").field_path(".name"))]
+#[x_kube(validation = Rule::new("has(self.name) || (!has(self.object) || has(self.object.target)) && (!has(self.external) || has(self.external.target)) && (!has(self.prometheus) || has(self.prometheus.target)) && (!has(self.http) || has(self.http.target)) && (!has(self.redis) || has(self.redis.target))")
     .message("a metric without a name needs a target: set it, or make the metric a variable of the formula by a name"))]
-#[x_kube(validation = Rule::new("!has(self.name) || !(has(self.activation) || has(self.object) && has(self.object.target) || has(self.external) && has(self.external.target) || has(self.prometheus) && has(self.prometheus.target) || has(self.externalScaler) && (has(self.externalScaler.target) || has(self.externalScaler.targetType)))")
+#[x_kube(validation = Rule::new("!has(self.name) || !(has(self.activation) || has(self.object) && has(self.object.target) || has(self.external) && has(self.external.target) || has(self.prometheus) && has(self.prometheus.target) || has(self.http) && has(self.http.target) || has(self.redis) && has(self.redis.target) || has(self.externalScaler) && (has(self.externalScaler.target) || has(self.externalScaler.targetType)))")
     .message("a metric with a name is a variable of the formula, which has the target and the activation: remove target, targetType and activation from the metric").field_path(".name"))]
 #[x_kube(validation = Rule::new("!has(self.fallbackValue) || has(self.name)")
     .message("fallbackValue is the number of a variable of the formula while its metric is missing: give the metric a name, or remove it").field_path(".fallbackValue"))]
@@ -49,7 +55,7 @@ pub struct MetricSpec {
     pub type_: MetricType,
 
     /// Name of the metric in `formula`, unique in the policy. A metric with a name has no target and proposes nothing itself: the
-    /// formula does. Only for the types Object, External, Prometheus and ExternalScaler. Default: none.
+    /// formula does. Only for the types Object, External, Prometheus, ExternalScaler, HTTP and Redis. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = VARIABLE_PATTERN))]
     pub name: Option<String>,
@@ -61,7 +67,7 @@ pub struct MetricSpec {
 
     /// Value of the metric as a whole, not divided by the pods, above which it is active: with `minReplicas: 0` a workload leaves 0 as
     /// soon as one of its metrics is active, and goes to 0 once none has been for `timing.toZeroAfter`. An external scaler that says
-    /// itself whether it is active is believed. Only for the types Object, External, Prometheus and ExternalScaler; not below 0.
+    /// itself whether it is active is believed. Only for the types Object, External, Prometheus, ExternalScaler, HTTP and Redis; not below 0.
     /// Default: `0`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub activation: Option<Quantity>,
@@ -93,6 +99,14 @@ pub struct MetricSpec {
     /// For type ExternalScaler. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub external_scaler: Option<ExternalScalerMetric>,
+
+    /// For type HTTP. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub http: Option<HttpMetric>,
+
+    /// For type Redis. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redis: Option<RedisMetric>,
 }
 
 /// Form of a name in a formula.
@@ -195,6 +209,81 @@ pub struct PrometheusMetric {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<MetricTarget>,
 }
+
+/// A number in the JSON that an HTTP server gives, such as the length of a queue that a broker's own API reports. It is asked by
+/// GET, and the answer may have 64 KiB.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HttpMetric {
+    /// Name of the server among `workloads.metricSources` of the ClusterScalingPolicy. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub source: String,
+
+    /// Path, and query, below the `url` of the source, such as `/api/queues/%2F/orders`. It begins with `/`, has no part that is `.`
+    /// or `..`, and other than letters, digits and `-._~!$&'()*+,;=:@/?` is written as `%XX`. Required.
+    #[schemars(length(min = 1, max = 1024), regex(pattern = HTTP_PATH_PATTERN))]
+    pub path: String,
+
+    /// Place of the number in the answer, a JSONPath (RFC 9535) of names, indices, `[*]` and filters that compare with a constant, such
+    /// as `$.messages` or `$.queues[?@.name=='orders'].messages`; several names may stand at the end. What is there are numbers, or texts
+    /// that are numbers; several are added up, as those of an external metric are. Required.
+    #[schemars(length(min = 1, max = JSON_PATH_MAX))]
+    pub value: String,
+
+    /// Target: `value`, or `averageValue` over the replicas. Required, unless the metric has a name. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<MetricTarget>,
+}
+
+/// The number of elements of a key in Redis, or of entries of a stream that a consumer group has not done. No element is read.
+#[derive(KubeSchema, Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(validation = Rule::new("has(self.group) == (has(self.count) && self.count != 'Elements')")
+    .message("redis.group is the consumer group of which count: Pending or Lag is asked: set both, or remove both").field_path(".group"))]
+pub struct RedisMetric {
+    /// Name of the server among `workloads.metricSources` of the ClusterScalingPolicy. Required.
+    #[schemars(length(min = 1, max = 63), regex(pattern = NAME_PATTERN))]
+    pub source: String,
+
+    /// The key. Required.
+    #[schemars(length(min = 1, max = 512))]
+    pub key: String,
+
+    /// Number of the database. Default: 0. Range: 0 to 65535.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 65_535))]
+    pub database: Option<i32>,
+
+    /// What is counted. `Elements`: elements of a list, set, sorted set or hash, entries of a stream; a key that is not there has
+    /// none. `Pending`: entries of a stream that `group` has been given and not acknowledged. `Lag`: entries that it has not
+    /// been given yet (Redis 7 and later). Default: `Elements`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "RedisCount")]
+    pub count: Option<RedisCount>,
+
+    /// Consumer group of a stream. Required with `count: Pending` and `Lag`, and only allowed then. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub group: Option<String>,
+
+    /// Target: `value`, or `averageValue` over the replicas. Required, unless the metric has a name. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<MetricTarget>,
+}
+
+/// What is counted of a key.
+#[derive(JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RedisCount {
+    /// Elements of it.
+    #[default]
+    Elements,
+    /// Entries that a group has been given and not acknowledged.
+    Pending,
+    /// Entries that a group has not been given yet.
+    Lag,
+}
+
+/// Form of a path below the address of an HTTP server.
+pub const HTTP_PATH_PATTERN: &str = "^/([A-Za-z0-9._~!$&'()*+,;=:@/?-]|%[0-9A-Fa-f]{2})*$";
 
 /// The answer of a server of KEDA's external scaler protocol. The server gets name and namespace of the policy as those of the
 /// ScaledObject.

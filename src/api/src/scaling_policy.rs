@@ -100,8 +100,8 @@ pub const FALLBACK_PATTERN: &str = "^(Hold|[0-9]{1,6})$";
     .message("minReplicas must not be greater than maxReplicas: lower spec.minReplicas or raise spec.maxReplicas").field_path(".minReplicas"))]
 #[x_kube(validation = Rule::new("!has(self.disruption) || !has(self.disruption.surge) || self.disruption.surge != 'Allow' || self.target.type != 'Scale' || !has(self.target.scale) || self.target.scale.kind == 'Deployment'")
     .message("disruption.surge Allow needs a target of kind Deployment: other workloads keep what an extra pod leaves; remove spec.disruption.surge").field_path(".disruption"))]
-#[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus' || m.type == 'ExternalScaler'))")
-    .message("minReplicas 0 needs a metric that does not come from the pods (Object, External, Prometheus or ExternalScaler): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
+#[x_kube(validation = Rule::new("!has(self.minReplicas) || self.minReplicas != 0 || (has(self.metrics) && self.metrics.exists(m, m.type == 'Object' || m.type == 'External' || m.type == 'Prometheus' || m.type == 'ExternalScaler' || m.type == 'HTTP' || m.type == 'Redis'))")
+    .message("minReplicas 0 needs a metric that does not come from the pods (Object, External, Prometheus, ExternalScaler, HTTP or Redis): add one, or raise spec.minReplicas").field_path(".minReplicas"))]
 #[x_kube(validation = Rule::new("has(self.formula) == (has(self.metrics) && self.metrics.exists(m, has(m.name)))")
     .message("formula and metrics with a name need each other: set spec.formula and the name of each metric that it uses, or remove both").field_path(".formula"))]
 #[x_kube(validation = Rule::new("self.target.type != 'HPA' || !has(self.timing) || !has(self.timing.toZeroAfter)")

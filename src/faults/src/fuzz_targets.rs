@@ -108,6 +108,21 @@ const FUZZ_TARGETS: &[FuzzTarget] = &[
         reader: Reader::Bytes(b"0123456789eE+-.\"[]{}", metrics::prometheus),
     },
     FuzzTarget {
+        name: "http_answers",
+        sane: metrics::sane_http_answer,
+        reader: Reader::Bytes(b"0123456789eE+-.\"[]{}:,", metrics::http_answer),
+    },
+    FuzzTarget {
+        name: "redis",
+        sane: metrics::sane_redis,
+        reader: Reader::Bytes(b"*$:+-0123456789\r\n", metrics::redis),
+    },
+    FuzzTarget {
+        name: "json_paths",
+        sane: metrics::sane_json_path,
+        reader: Reader::Bytes(b"$@.[]()?*'\"=!<>&|:,0-\\", metrics::json_path),
+    },
+    FuzzTarget {
         name: "queries",
         sane: metrics::sane_query,
         reader: Reader::Bytes(b"(){}[]\",=~!:\r\n\t\0\x0b\x1b #'`\\@+-5m", metrics::query),

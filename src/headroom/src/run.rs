@@ -14,12 +14,14 @@ use tracing::{error, info, warn};
 
 use crate::options::RunOptions;
 use crate::scorekeeping;
-use headroom_api::MetricSource;
 use headroom_api::validate::ValidatedWorkloads;
 #[cfg(feature = "external-grpc")]
 use headroom_api::{ExternalScalerServer, ExternalScalerTls};
+use headroom_api::{HttpServer, MetricSource, RedisServer};
 use headroom_observe::host::Host;
-use headroom_observe::metrics::{Bounds, ClusterMetrics, PrometheusSource, ReadObserver, SHARED_PART};
+use headroom_observe::metrics::{
+    Bounds, ClusterMetrics, HttpSource, PrometheusSource, ReadObserver, RedisSource, RedisTls, SHARED_PART,
+};
 use headroom_observe::{KubeFeed, NodeClaims};
 use headroom_operator::actuate::guard::{Call, CrashPoint, Guard};
 use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
@@ -157,6 +159,10 @@ fn metrics_of(work: &Client, host: &Arc<Host>, numbers: &Arc<Metrics>) -> Metric
         let source = ClusterMetrics::new(client.clone(), &host, bounds).observed_by(observer);
         let servers: Vec<PrometheusSource> = settings.metric_sources.iter().filter_map(prometheus).collect();
         source.declare(&servers);
+        let servers: Vec<HttpSource> = settings.metric_sources.iter().filter_map(http).collect();
+        source.declare_http(&servers);
+        let servers: Vec<RedisSource> = settings.metric_sources.iter().filter_map(redis).collect();
+        source.declare_redis(&servers);
         Arc::new(with_scalers(source, settings, &host))
     })
 }
@@ -170,6 +176,44 @@ fn prometheus(source: &MetricSource) -> Option<PrometheusSource> {
         bearer_token_file: server.bearer_token_file.as_ref().map(PathBuf::from),
         allow_insecure_token: server.allow_insecure_token.unwrap_or(false),
         ca_file: server.ca_file.as_ref().map(PathBuf::from),
+    })
+}
+
+fn http(source: &MetricSource) -> Option<HttpSource> {
+    let HttpServer {
+        url,
+        bearer_token_file,
+        basic_auth_file,
+        allow_insecure_credentials,
+        ca_file,
+        namespaces,
+    } = source.http.as_ref()?;
+    Some(HttpSource {
+        name: source.name.clone(),
+        url: url.clone(),
+        bearer_token_file: bearer_token_file.as_ref().map(PathBuf::from),
+        basic_auth_file: basic_auth_file.as_ref().map(PathBuf::from),
+        allow_insecure_credentials: allow_insecure_credentials.unwrap_or(false),
+        ca_file: ca_file.as_ref().map(PathBuf::from),
+        namespaces: namespaces.clone(),
+    })
+}
+
+fn redis(source: &MetricSource) -> Option<RedisSource> {
+    let RedisServer { address, tls, insecure: _, username, password_file, key_prefix, namespaces } =
+        source.redis.as_ref()?;
+    let tls = tls.as_ref().map(|headroom_api::RedisTls { ca_file, server_name }| RedisTls {
+        ca_file: ca_file.into(),
+        server_name: server_name.clone(),
+    });
+    Some(RedisSource {
+        name: source.name.clone(),
+        address: address.clone(),
+        tls,
+        username: username.clone(),
+        password_file: password_file.as_ref().map(PathBuf::from),
+        key_prefix: key_prefix.clone().unwrap_or_default(),
+        namespaces: namespaces.clone(),
     })
 }
 

@@ -247,16 +247,26 @@ fn milli_of_policy(
 /// Longest name of a metric in the status of a ScalingPolicy, in characters.
 const NAME_MAX: usize = 256;
 
-/// The name of a metric in the steps of a decision, where a query to Prometheus is an external metric by its text, and a metric of
-/// an external scaler one by its name or that of the source.
+/// The name of a metric in the steps of a decision, where a query to Prometheus is an external metric by its text, a metric of
+/// an external scaler one by its name or that of the source, a number of an HTTP server one by its place, and one of Redis one by its key.
 fn step_name(asked: &Value) -> Option<String> {
     let external = |name: &Value, target: &Value| json!({"type": "External", "external": {"metric": {"name": name}, "target": target}});
-    let in_v2 = match (at(asked, &["prometheus"]), at(asked, &["externalScaler"])) {
-        (Some(prometheus), _) => external(&prometheus["query"], &prometheus["target"]),
-        (None, Some(scaler)) => {
-            external(scaler.get("metricName").unwrap_or(&scaler["source"]), &scaler["target"])
-        }
-        (None, None) => asked.clone(),
+    let in_v2 = if let Some(prometheus) = at(asked, &["prometheus"]) {
+        external(&prometheus["query"], &prometheus["target"])
+    } else if let Some(scaler) = at(asked, &["externalScaler"]) {
+        external(scaler.get("metricName").unwrap_or(&scaler["source"]), &scaler["target"])
+    } else if let Some(http) = at(asked, &["http"]) {
+        let name = format!("{} of {}", text(http, &["value"])?, text(http, &["path"])?);
+        external(&name.into(), &http["target"])
+    } else if let Some(redis) = at(asked, &["redis"]) {
+        let key = text(redis, &["key"])?;
+        let name = match (text(redis, &["count"]), text(redis, &["group"])) {
+            (Some(count), Some(group)) => format!("{count} of {group} on {key}"),
+            _ => key.to_owned(),
+        };
+        external(&name.into(), &redis["target"])
+    } else {
+        asked.clone()
     };
     serde_json::from_value::<MetricSpec>(in_v2).ok().as_ref().map(metric_name)
 }
@@ -278,7 +288,9 @@ fn request_milli(target: &Target, world: &WorldRecord, metric: &Metric) -> Optio
         | Metric::Object(..)
         | Metric::External(_)
         | Metric::Prometheus { .. }
-        | Metric::ExternalScaler { .. } => 0,
+        | Metric::ExternalScaler { .. }
+        | Metric::Http { .. }
+        | Metric::Redis { .. } => 0,
     };
     Some(milli).filter(|milli| 0 < *milli)
 }

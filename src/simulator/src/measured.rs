@@ -22,7 +22,9 @@ use super::simulated_cloud::SharedCluster;
 use super::store::{Filter, Kind, LabelSelector, ObjectKey, Store, at, condition, text};
 use super::wire::ApiServer;
 use headroom_observe::host::Host;
-use headroom_observe::metrics::{Answer, Called, MetricsSource, Outage, Question, ScalerQuery, Why};
+use headroom_observe::metrics::{
+    Answer, Called, HttpQuery, MetricsSource, Outage, Question, RedisCount, RedisQuery, ScalerQuery, Why,
+};
 
 /// Period in which usage is measured, and the span of a measurement. Source: metrics-server's --metric-resolution.
 const RESOLUTION: Seconds = Seconds(15);
@@ -252,6 +254,22 @@ impl MetricsSource for Measured {
     ) -> BoxFuture<'a, Answer<Sample>> {
         let metric = Metric::Prometheus { source: source.to_owned(), query: query.to_owned() };
         async move { self.whole(source, namespace, &metric) }.boxed()
+    }
+
+    fn http<'a>(&'a self, namespace: &'a str, query: &'a HttpQuery) -> BoxFuture<'a, Answer<Sample>> {
+        let HttpQuery { source, path, value } = query.clone();
+        let metric = Metric::Http { source, path, value };
+        async move { self.whole(&query.source, namespace, &metric) }.boxed()
+    }
+
+    fn redis<'a>(&'a self, namespace: &'a str, query: &'a RedisQuery) -> BoxFuture<'a, Answer<Sample>> {
+        let RedisQuery { source, key, database, count } = query.clone();
+        let group = match count {
+            RedisCount::Elements => None,
+            RedisCount::Pending(group) | RedisCount::Lag(group) => Some(group),
+        };
+        let metric = Metric::Redis { source, key, database, group };
+        async move { self.whole(&query.source, namespace, &metric) }.boxed()
     }
 
     /// A simulated server has a load, and no targets of its own. There is work while there is a load.

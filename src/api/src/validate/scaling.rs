@@ -8,9 +8,10 @@ use headroom_core::window::Window;
 
 use super::workloads::{HOUR, read_sync_period};
 use super::{Checker, FieldError};
+use crate::json_path::JsonPath;
 use crate::metric::{
-    Behavior, ExternalScalerMetric, Formula, MetricSpec, MetricTarget, MetricTargetType, MetricType,
-    ObjectName, SCALER_METADATA_MAX, SCALER_VALUE_MAX, ScalingRules,
+    Behavior, ExternalScalerMetric, Formula, HttpMetric, MetricSpec, MetricTarget, MetricTargetType,
+    MetricType, ObjectName, RedisCount, RedisMetric, SCALER_METADATA_MAX, SCALER_VALUE_MAX, ScalingRules,
 };
 use crate::scaling_policy::{
     Fallback, FallbackDirection, ReplicaSchedule, ScalingPolicySpec, SelectionStrategy, SurgePolicy, Target,
@@ -234,7 +235,7 @@ fn read_scale(
         0 < min || metrics.iter().any(is_beyond_pods),
         "spec.minReplicas",
         "is 0 and every metric comes from the pods",
-        "raise it, or add a metric of type Object, External, Prometheus or ExternalScaler",
+        "raise it, or add a metric of type Object, External, Prometheus, ExternalScaler, HTTP or Redis",
     );
     for (index, metric) in metrics.iter().enumerate() {
         read_metric(check, metric, &format!("spec.metrics[{index}]"));
@@ -256,9 +257,12 @@ fn read_scale(
 /// True if the metric does not come from the pods.
 fn is_beyond_pods(metric: &MetricSpec) -> bool {
     match metric.type_ {
-        MetricType::Object | MetricType::External | MetricType::Prometheus | MetricType::ExternalScaler => {
-            true
-        }
+        MetricType::Object
+        | MetricType::External
+        | MetricType::Prometheus
+        | MetricType::ExternalScaler
+        | MetricType::Http
+        | MetricType::Redis => true,
         MetricType::Resource | MetricType::ContainerResource | MetricType::Pods => false,
     }
 }
@@ -293,7 +297,21 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
         external,
         prometheus,
         external_scaler,
+        http,
+        redis,
     } = metric;
+    if let Some(RedisMetric { count, group, .. }) = redis {
+        let of_group = count.unwrap_or_default() != RedisCount::Elements;
+        check.require(
+            of_group == group.is_some(),
+            &format!("{path}.redis.group"),
+            "is the consumer group of which count: Pending or Lag is asked",
+            "set both, or remove both",
+        );
+    }
+    if let Some(http) = http {
+        check_http(check, http, &format!("{path}.http"));
+    }
     if let Some(activation) = activation {
         check.require(
             is_beyond_pods(metric),
@@ -341,6 +359,14 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
             prometheus.as_ref().and_then(|m| m.target.as_ref()),
             &[MetricTargetType::Value, MetricTargetType::AverageValue],
         ),
+        MetricType::Redis => (
+            redis.as_ref().and_then(|m| m.target.as_ref()),
+            &[MetricTargetType::Value, MetricTargetType::AverageValue],
+        ),
+        MetricType::Http => (
+            http.as_ref().and_then(|m| m.target.as_ref()),
+            &[MetricTargetType::Value, MetricTargetType::AverageValue],
+        ),
         MetricType::ExternalScaler => match external_scaler {
             Some(asked) if check_scaler(check, asked, &format!("{path}.externalScaler")) => return,
             asked => (
@@ -358,13 +384,16 @@ fn read_metric(check: &mut Checker, metric: &MetricSpec, path: &str) {
 
 /// Checks a metric that is a variable of the formula.
 fn check_variable(check: &mut Checker, metric: &MetricSpec, path: &str) {
-    let MetricSpec { type_, object, external, prometheus, external_scaler, activation, .. } = metric;
+    let MetricSpec { type_, object, external, prometheus, external_scaler, http, redis, activation, .. } =
+        metric;
     let (present, target) = match type_ {
         MetricType::Object => (object.is_some(), object.as_ref().is_some_and(|m| m.target.is_some())),
         MetricType::External => (external.is_some(), external.as_ref().is_some_and(|m| m.target.is_some())),
         MetricType::Prometheus => {
             (prometheus.is_some(), prometheus.as_ref().is_some_and(|m| m.target.is_some()))
         }
+        MetricType::Redis => (redis.is_some(), redis.as_ref().is_some_and(|m| m.target.is_some())),
+        MetricType::Http => (http.is_some(), http.as_ref().is_some_and(|m| m.target.is_some())),
         MetricType::ExternalScaler => {
             if let Some(asked) = external_scaler {
                 check_scaler(check, asked, &format!("{path}.externalScaler"));
@@ -452,6 +481,43 @@ fn check_target(
         "is missing, no quantity, or not more than 0",
         "write a quantity above 0, such as 100m or 1Gi",
     );
+}
+
+/// Checks what an HTTP server is asked.
+fn check_http(check: &mut Checker, asked: &HttpMetric, path: &str) {
+    let HttpMetric { source: _, path: below, value, target: _ } = asked;
+    check.require(
+        is_http_path(below),
+        &format!("{path}.path"),
+        "is no path below the source's url",
+        "begin it with /, leave out parts that are . or .., and write other signs than letters, digits and -._~!$&'()*+,;=:@/? as %XX",
+    );
+    if let Err(problem) = JsonPath::parse(value) {
+        check.error(
+            format!("{path}.value"),
+            format!("{value:?} cannot be used: {problem}"),
+            "write a JSONPath such as $.messages or $.queues[?@.name=='orders'].messages",
+        );
+    }
+}
+
+/// True if the path, with what is escaped in it, stays below the address that comes before it.
+fn is_http_path(path: &str) -> bool {
+    let allowed = |(place, byte): (usize, u8)| match byte {
+        b'%' => {
+            path.get(place + 1..place + 3).is_some_and(|code| code.bytes().all(|b| b.is_ascii_hexdigit()))
+        }
+        _ => byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=:@/?".contains(&byte),
+    };
+    let mut plain = path.split('?').next().unwrap_or_default().to_ascii_lowercase();
+    // However often a server unescapes it.
+    while plain.contains("%25") {
+        plain = plain.replace("%25", "%");
+    }
+    let plain = plain.replace("%2e", ".").replace("%2f", "/").replace("%5c", "/");
+    path.starts_with('/')
+        && path.bytes().enumerate().all(allowed)
+        && !plain.split('/').any(|part| part == "." || part == "..")
 }
 
 /// Checks a question to an external scaler. Returns true if its target is the server's own.
@@ -696,6 +762,65 @@ mod tests {
             (queue("0"), "169h", "spec.timing.toZeroAfter"),
         ] {
             assert_eq!(of(&metric, after), Err(vec![wrong.to_owned()]), "{metric}");
+        }
+    }
+
+    #[test]
+    fn an_http_metric_stays_below_its_source_and_names_one_value() {
+        let of = |path: &str, value: &str| {
+            check(&format!(
+                "{{target: {{type: Scale, scale: {{kind: Deployment, name: web}}}}, minReplicas: 0, maxReplicas: 5, \
+                 metrics: [{{type: HTTP, activation: '3', http: {{source: q, path: \"{path}\", value: \"{value}\", \
+                 target: {{type: AverageValue, averageValue: '5'}}}}}}]}}"
+            ))
+            .map(drop)
+        };
+        for path in ["/", "/api/queues/%2F/orders", "/jsz?acc=%24G&consumers=true&x=../..", "/a/...b/c."] {
+            assert_eq!(of(path, "$.messages"), Ok(()), "{path}");
+        }
+        for path in [
+            "",
+            "api",
+            "//..",
+            "/a/../b",
+            "/.",
+            "/a/%2e%2E/b",
+            "/a%2F..%2Fb",
+            "/a/..%5Cb",
+            "/%252e%252e/",
+            "/%25252e./",
+            "/a b",
+            "/a%2",
+            "/a%zz",
+            "/a#b",
+            "/ü",
+        ] {
+            assert_eq!(of(path, "$.messages"), Err(vec!["spec.metrics[0].http.path".to_owned()]), "{path}");
+        }
+        assert_eq!(of("/a", "$..messages"), Err(vec!["spec.metrics[0].http.value".to_owned()]));
+        let bare = check(
+            "{target: {type: Scale, scale: {kind: Deployment, name: web}}, maxReplicas: 5, \
+             metrics: [{type: HTTP, http: {source: q, path: /a, value: $.a}}]}",
+        );
+        assert_eq!(bare.map(drop), Err(vec!["spec.metrics[0]".to_owned()]));
+    }
+
+    #[test]
+    fn a_consumer_group_is_named_where_its_entries_are_counted_and_nowhere_else() {
+        let of = |asked: &str| {
+            check(&format!(
+                "{{target: {{type: Scale, scale: {{kind: Deployment, name: web}}}}, minReplicas: 0, maxReplicas: 5, \
+                 metrics: [{{type: Redis, redis: {{source: q, key: k, target: {{type: Value, value: '5'}}{asked}}}}}]}}"
+            ))
+            .map(drop)
+        };
+        let rights =
+            ["", ", count: Elements, database: 3", ", count: Pending, group: g", ", count: Lag, group: g"];
+        for right in rights {
+            assert_eq!(of(right), Ok(()), "{right}");
+        }
+        for wrong in [", group: g", ", count: Lag", ", count: Elements, group: g"] {
+            assert_eq!(of(wrong), Err(vec!["spec.metrics[0].redis.group".to_owned()]), "{wrong}");
         }
     }
 

@@ -7,8 +7,8 @@ use headroom_core::quantity::Quantity;
 use super::Checker;
 use super::external_grpc::is_address;
 use crate::cluster_scaling_policy::{
-    ExternalScalerServer, ExternalScalerTls, HpaOwnership, MetricSource, POLICIES_PER_NAMESPACE_MAX,
-    PrometheusServer, ScaleInChoice, WorkloadScaling,
+    ExternalScalerServer, ExternalScalerTls, HpaOwnership, HttpServer, MetricSource,
+    POLICIES_PER_NAMESPACE_MAX, PrometheusServer, RedisServer, RedisTls, ScaleInChoice, WorkloadScaling,
 };
 use crate::common;
 
@@ -117,16 +117,86 @@ pub(super) fn read_workloads(check: &mut Checker, written: &WorkloadScaling) -> 
 }
 
 fn check_source(check: &mut Checker, source: &MetricSource, path: &str) {
-    let MetricSource { name: _, prometheus, external_scaler } = source;
-    match (prometheus, external_scaler) {
-        (Some(server), None) => check_prometheus(check, server, &format!("{path}.prometheus")),
-        (None, Some(server)) => check_scaler(check, server, &format!("{path}.externalScaler")),
+    let MetricSource { name: _, prometheus, external_scaler, http, redis } = source;
+    match (prometheus, external_scaler, http, redis) {
+        (Some(server), None, None, None) => check_prometheus(check, server, &format!("{path}.prometheus")),
+        (None, Some(server), None, None) => check_scaler(check, server, &format!("{path}.externalScaler")),
+        (None, None, Some(server), None) => check_http(check, server, &format!("{path}.http")),
+        (None, None, None, Some(server)) => check_redis(check, server, &format!("{path}.redis")),
         _ => check.error(
             path,
-            "does not have exactly one of prometheus and externalScaler",
-            "set one and remove the other",
+            "does not have exactly one of prometheus, externalScaler, http and redis",
+            "set one and remove the others",
         ),
     }
+}
+
+fn check_redis(check: &mut Checker, server: &RedisServer, path: &str) {
+    let RedisServer { address, tls, insecure, username, password_file, key_prefix: _, namespaces: _ } =
+        server;
+    check_address(check, address, "redis.queues:6379", path);
+    check_encryption(check, tls.is_some(), *insecure, path);
+    check.require(
+        username.is_none() || password_file.is_some(),
+        &format!("{path}.username"),
+        "has no password",
+        "add passwordFile, or remove username",
+    );
+    check_files(check, &[("passwordFile", password_file.as_ref())], path);
+    let Some(RedisTls { ca_file, server_name: _ }) = tls else { return };
+    check_files(check, &[("caFile", Some(ca_file))], &format!("{path}.tls"));
+}
+
+fn check_address(check: &mut Checker, address: &str, example: &str, path: &str) {
+    check.require(
+        is_address(address),
+        &format!("{path}.address"),
+        "is not host:port",
+        &format!("write a host and a port, such as {example}"),
+    );
+}
+
+fn check_encryption(check: &mut Checker, encrypted: bool, insecure: Option<bool>, path: &str) {
+    check.require(
+        encrypted != insecure.unwrap_or(false),
+        path,
+        "needs exactly one of tls and insecure: true",
+        "add tls, or insecure: true for a connection without encryption",
+    );
+}
+
+fn check_http(check: &mut Checker, server: &HttpServer, path: &str) {
+    let HttpServer {
+        url,
+        bearer_token_file,
+        basic_auth_file,
+        allow_insecure_credentials,
+        ca_file,
+        namespaces: _,
+    } = server;
+    check.require(
+        bearer_token_file.is_none() || basic_auth_file.is_none(),
+        path,
+        "has both bearerTokenFile and basicAuthFile",
+        "remove one of the two",
+    );
+    check.require(
+        bearer_token_file.is_none() && basic_auth_file.is_none()
+            || url.starts_with("https://")
+            || allow_insecure_credentials.unwrap_or(false),
+        path,
+        "would send its token or password without encryption",
+        "use an https:// url, or set allowInsecureCredentials to true",
+    );
+    check_files(
+        check,
+        &[
+            ("bearerTokenFile", bearer_token_file.as_ref()),
+            ("basicAuthFile", basic_auth_file.as_ref()),
+            ("caFile", ca_file.as_ref()),
+        ],
+        path,
+    );
 }
 
 fn check_prometheus(check: &mut Checker, server: &PrometheusServer, path: &str) {
@@ -148,18 +218,8 @@ fn check_prometheus(check: &mut Checker, server: &PrometheusServer, path: &str) 
 
 fn check_scaler(check: &mut Checker, server: &ExternalScalerServer, path: &str) {
     let ExternalScalerServer { address, tls, insecure, namespaces: _ } = server;
-    check.require(
-        is_address(address),
-        &format!("{path}.address"),
-        "is not host:port",
-        "write a host and a port, such as scaler.queues:6000",
-    );
-    check.require(
-        tls.is_some() != insecure.unwrap_or(false),
-        path,
-        "needs exactly one of tls and insecure: true",
-        "add tls, or insecure: true for a connection without encryption",
-    );
+    check_address(check, address, "scaler.queues:6000", path);
+    check_encryption(check, tls.is_some(), *insecure, path);
     let Some(ExternalScalerTls { ca_file, cert_file, key_file, server_name: _ }) = tls else { return };
     check.require(
         cert_file.is_some() == key_file.is_some(),
@@ -305,6 +365,47 @@ mod tests {
         }
         let neither = read("{metricSources: [{name: q}]}");
         assert_eq!(neither, Err(vec!["spec.workloads.metricSources[0]".to_owned()]));
+    }
+
+    #[test]
+    fn an_http_server_gets_one_kind_of_credentials_and_only_over_https_unless_a_field_says_otherwise() {
+        let source = |server: &str| read(&format!("{{metricSources: [{{name: q, http: {{{server}}}}}]}}"));
+        let (token, login) = (
+            "bearerTokenFile: /etc/headroom/metric-sources/q/token",
+            "basicAuthFile: /etc/headroom/metric-sources/q/login",
+        );
+        assert!(source("url: 'http://nats:8222'").is_ok());
+        for credentials in [token, login] {
+            assert!(source(&format!("url: 'https://q', {credentials}")).is_ok());
+            let insecure = format!("url: 'http://q', {credentials}");
+            assert!(source(&format!("{insecure}, allowInsecureCredentials: true")).is_ok());
+            assert_eq!(source(&insecure), Err(vec!["spec.workloads.metricSources[0].http".to_owned()]));
+        }
+        let both = source(&format!("url: 'https://q', {token}, {login}"));
+        assert_eq!(both, Err(vec!["spec.workloads.metricSources[0].http".to_owned()]));
+        let elsewhere = source("url: 'https://q', basicAuthFile: /etc/passwd");
+        assert_eq!(elsewhere, Err(vec!["spec.workloads.metricSources[0].http.basicAuthFile".to_owned()]));
+    }
+
+    #[test]
+    fn a_redis_server_has_an_address_and_a_password_with_its_user() {
+        let source = |server: &str| read(&format!("{{metricSources: [{{name: q, redis: {{{server}}}}}]}}"));
+        let file = |name: &str| format!("/etc/headroom/metric-sources/q/{name}");
+        let (password, ca) = (file("password"), file("ca.crt"));
+        assert!(source("address: 'redis:6379', insecure: true").is_ok());
+        let whole = format!("address: 'r:1', tls: {{caFile: {ca}}}, username: u, passwordFile: {password}");
+        assert!(source(&whole).is_ok());
+        for (server, field) in [
+            ("address: redis, insecure: true".to_owned(), ".address"),
+            ("address: 'r:1'".to_owned(), ""),
+            (format!("address: 'r:1', insecure: true, tls: {{caFile: {ca}}}"), ""),
+            ("address: 'r:1', insecure: true, username: u".to_owned(), ".username"),
+            ("address: 'r:1', insecure: true, passwordFile: /etc/passwd".to_owned(), ".passwordFile"),
+            ("address: 'r:1', tls: {caFile: /etc/ssl/ca.crt}".to_owned(), ".tls.caFile"),
+        ] {
+            let path = format!("spec.workloads.metricSources[0].redis{field}");
+            assert_eq!(source(&server), Err(vec![path]), "{server}");
+        }
     }
 
     #[test]

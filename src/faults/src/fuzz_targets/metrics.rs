@@ -6,6 +6,7 @@ use kube::client::Body;
 use serde_json::{Value, json};
 
 use super::{Understood, scanned};
+use headroom_api::json_path::JsonPath;
 use headroom_aws::xml;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{self, Bounds, ClusterMetrics, MetricsSource, QueryError};
@@ -81,6 +82,40 @@ pub(super) fn sane_prometheus() -> String {
 
 pub(super) fn prometheus(body: &[u8]) -> Understood {
     metrics::number_in(body).map(drop).map_err(|failure| failure.to_string())
+}
+
+pub(super) fn sane_http_answer() -> String {
+    json!({"queues": [{"name": "a", "ready": 1, "unacked": "2.5e1"}, {"name": "b", "ready": 3, "unacked": 4}]}).to_string()
+}
+
+/// An answer to XINFO GROUPS.
+pub(super) fn sane_redis() -> String {
+    "*1\r\n*12\r\n$4\r\nname\r\n$1\r\ng\r\n$9\r\nconsumers\r\n:1\r\n$7\r\npending\r\n:2\r\n$17\r\nlast-delivered-id\r\n\
+     $3\r\n5-0\r\n$12\r\nentries-read\r\n:5\r\n$3\r\nlag\r\n:4\r\n"
+        .to_owned()
+}
+
+pub(super) fn redis(body: &[u8]) -> Understood {
+    metrics::count_in(body, "g").map(drop).map_err(|why| why.to_string())
+}
+
+pub(super) fn sane_json_path() -> String {
+    "$.queues[?@.name=='a' && !(@.ready > 5)]['ready','unacked']".to_owned()
+}
+
+pub(super) fn http_answer(body: &[u8]) -> Understood {
+    let place = JsonPath::parse(&sane_json_path())?;
+    metrics::number_at(body, &place).map(drop).map_err(|failure| failure.to_string())
+}
+
+/// Checks that what a query that is let through finds is bounded by the document.
+pub(super) fn json_path(text: &[u8]) -> Understood {
+    let text = String::from_utf8_lossy(text);
+    let place = JsonPath::parse(&text)?;
+    let document: Value = serde_json::from_str(&sane_http_answer()).map_err(|error| error.to_string())?;
+    let found = place.find(&document).len();
+    assert!(found <= text.len().saturating_mul(16), "{text:?} finds {found} values among thirteen");
+    Ok(())
 }
 
 pub(super) fn sane_query() -> String {

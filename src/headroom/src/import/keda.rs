@@ -1,5 +1,8 @@
-//! From KEDA: ScaledObjects as ScalingPolicies, their cron triggers as schedules, their Prometheus servers and external scalers as
-//! sources.
+//! From KEDA: ScaledObjects as ScalingPolicies, their cron triggers as schedules, their Prometheus servers, external scalers, HTTP
+//! servers and Redis as sources.
+
+mod http;
+mod redis;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -67,8 +70,17 @@ pub(super) fn convert(sources: &[Source]) -> anyhow::Result<Made> {
         policy.say("Merge these sources into your ClusterScalingPolicy; there is one, named default.");
         for (server, name) in &servers.0 {
             policy.push("workloads.metricSources", server.source(name), "");
-            if let Server::Scaler(_, true) = server {
-                policy.say(format!("Source {name}: mount the certificate of its CA as its caFile."));
+            match server {
+                Server::Scaler(_, true) => {
+                    policy.say(format!("Source {name}: mount the certificate of its CA as its caFile."));
+                }
+                Server::Redis(_, encrypted, login) if *encrypted || *login => policy.say(format!(
+                    "Source {name}: mount the Secret with its password and the certificate of its CA, as far as it names them."
+                )),
+                Server::Http(_, true) => policy.say(format!(
+                    "Source {name}: mount a Secret with name:password of a user that may read as its basicAuthFile."
+                )),
+                _ => {}
             }
         }
         made.drafts.insert(0, policy);
@@ -83,6 +95,10 @@ enum Server {
     Prometheus(String),
     /// By its address; true if the connection is encrypted.
     Scaler(String, bool),
+    /// By its URL; true if it asks for a name and a password.
+    Http(String, bool),
+    /// By its address; true if the connection is encrypted, and if it asks for a password.
+    Redis(String, bool, bool),
 }
 
 impl Server {
@@ -97,6 +113,28 @@ impl Server {
                 let tls = json!({"caFile": format!("/etc/headroom/metric-sources/{name}/ca.crt")});
                 json!({"name": name, "externalScaler": {"address": address, "tls": tls}})
             }
+            Self::Http(url, login) => {
+                let mut server = json!({"url": url});
+                if *login {
+                    server["basicAuthFile"] = format!("/etc/headroom/metric-sources/{name}/login").into();
+                    if url.starts_with("http://") {
+                        server["allowInsecureCredentials"] = true.into();
+                    }
+                }
+                json!({"name": name, "http": server})
+            }
+            Self::Redis(address, encrypted, login) => {
+                let file = |file: &str| format!("/etc/headroom/metric-sources/{name}/{file}");
+                let mut server = json!({"address": address});
+                match encrypted {
+                    true => server["tls"] = json!({"caFile": file("ca.crt")}),
+                    false => server["insecure"] = true.into(),
+                }
+                if *login {
+                    server["passwordFile"] = file("password").into();
+                }
+                json!({"name": name, "redis": server})
+            }
         }
     }
 
@@ -104,6 +142,8 @@ impl Server {
         match self {
             Self::Prometheus(_) => "prometheus",
             Self::Scaler(..) => "scaler",
+            Self::Http(..) => "http",
+            Self::Redis(..) => "redis",
         }
     }
 }
@@ -117,7 +157,10 @@ impl Servers {
         if let Some(name) = self.0.get(&server) {
             return name.clone();
         }
-        let (Server::Prometheus(url) | Server::Scaler(url, _)) = &server;
+        let (Server::Prometheus(url)
+        | Server::Scaler(url, _)
+        | Server::Http(url, _)
+        | Server::Redis(url, ..)) = &server;
         let host = url
             .split("://")
             .nth(1)
@@ -244,7 +287,7 @@ fn become_variable(metric: &mut Value, name: &str) -> Vec<String> {
         dropped.extend(found.map(|value| format!("{member} {value}")));
     };
     take(metric, "activation");
-    for source in ["prometheus", "externalScaler"] {
+    for source in ["prometheus", "externalScaler", "http", "redis"] {
         if metric[source].is_object() {
             take(&mut metric[source], "target");
             take(&mut metric[source], "targetType");
@@ -259,7 +302,9 @@ fn become_variable(metric: &mut Value, name: &str) -> Vec<String> {
 
 /// True if the metric does not come from the pods.
 fn is_outside(metric: &Value) -> bool {
-    ["External", "ExternalScaler", "Object", "Prometheus"].iter().any(|kind| metric["type"] == *kind)
+    ["External", "ExternalScaler", "HTTP", "Object", "Prometheus", "Redis"]
+        .iter()
+        .any(|kind| metric["type"] == *kind)
 }
 
 fn bounds(draft: &mut Draft, spec: &Value) {
@@ -337,6 +382,11 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
         "prometheus" => prometheus(draft, &shown, trigger, servers),
         "external" | "external-push" => external(draft, &shown, trigger, servers),
         "cron" => cron(draft, &shown, data),
+        "rabbitmq" => http::rabbitmq(draft, &shown, trigger, servers),
+        "nats-jetstream" => http::nats(draft, &shown, trigger, servers),
+        "metrics-api" => http::metrics_api(draft, &shown, trigger, servers),
+        "redis" => redis::list(draft, &shown, trigger, servers),
+        "redis-streams" => redis::stream(draft, &shown, trigger, servers),
         _ => {
             let words = TRIGGERS.iter().find(|(kinds, _)| kinds.contains(&kind)).map(|(_, words)| *words);
             let words = words.map_or_else(
@@ -356,6 +406,13 @@ fn one_trigger(draft: &mut Draft, trigger: &Value, servers: &mut Servers) {
         let instead = match kind {
             "external" | "external-push" => {
                 "the CA of an external scaler, and the certificate and key to show to it, are files that tls of its source names"
+            }
+            "redis" | "redis-streams" => {
+                "the password and the CA of a Redis server are files that passwordFile and tls of its source name"
+            }
+            "rabbitmq" | "nats-jetstream" | "metrics-api" => {
+                "a token, or name:password, and the CA of an HTTP server are files that bearerTokenFile, basicAuthFile and caFile of \
+                 its source name"
             }
             _ => {
                 "a token of Prometheus, and the CA of its server, are files that bearerTokenFile and caFile of its source \
@@ -416,22 +473,10 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
         ));
         return not_kept(draft, shown);
     }
-    let target = match trigger["metricType"].as_str() {
-        Some("Value") => json!({"type": "Value", "value": threshold}),
-        _ => json!({"type": "AverageValue", "averageValue": threshold}),
-    };
     let source = servers.name_of(Server::Prometheus(url));
-    let mut metric =
-        json!({"type": "Prometheus", "prometheus": {"query": query, "source": source, "target": target}});
-    let activation = text(&data["activationThreshold"]);
-    let usable = Quantity::parse(&activation).ok().filter(|number| !number.is_negative());
-    if usable.is_some_and(|number| !number.is_zero()) {
-        metric["activation"] = activation.clone().into();
-    } else if usable.is_none() && !activation.is_empty() {
-        draft.say(format!(
-            "{shown}: activationThreshold {activation} is not a quantity of 0 or more. Nothing was made of it."
-        ));
-    }
+    let asked = json!({"query": query, "source": source, "target": target(trigger, &threshold)});
+    let mut metric = json!({"type": "Prometheus", "prometheus": asked});
+    let active = activation(draft, shown, data, "activationThreshold", &mut metric);
     draft.push("metrics", metric, "");
     draft.say(format!(
         "{shown}: its query sees the policy's own namespace only, by the label that the source names."
@@ -439,7 +484,7 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     PROMETHEUS.say(draft, &format!("{shown}: "), data);
     let kept = |key: &str, value: &Value| match key {
         "timeout" | "ignoreNullValues" | "namespace" | "metricName" => true,
-        "activationThreshold" => usable.is_some(),
+        "activationThreshold" => active,
         "unsafeSsl" => text(value) == "false",
         "serverAddress" | "query" | "threshold" => true,
         // The answer may be another one without it, or none.
@@ -448,6 +493,28 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     let lost = data.as_object().into_iter().flatten().filter(|(key, value)| !kept(key, value));
     for (key, _) in lost {
         not_kept(draft, &format!("{shown}: {key}"));
+    }
+}
+
+/// Sets the activation of a metric; false if the parameter cannot be used, which a comment says.
+fn activation(draft: &mut Draft, shown: &str, data: &Value, parameter: &str, metric: &mut Value) -> bool {
+    let activation = text(&data[parameter]);
+    let usable = Quantity::parse(&activation).ok().filter(|number| !number.is_negative());
+    if usable.is_some_and(|number| !number.is_zero()) {
+        metric["activation"] = activation.into();
+    } else if usable.is_none() && !activation.is_empty() {
+        draft.say(format!(
+            "{shown}: {parameter} {activation} is not a quantity of 0 or more. Nothing was made of it."
+        ));
+    }
+    usable.is_some()
+}
+
+/// The target of a metric that belongs to no pod.
+fn target(trigger: &Value, threshold: &str) -> Value {
+    match trigger["metricType"].as_str() {
+        Some("Value") => json!({"type": "Value", "value": threshold}),
+        _ => json!({"type": "AverageValue", "averageValue": threshold}),
     }
 }
 

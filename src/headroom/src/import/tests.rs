@@ -542,3 +542,113 @@ fn comments_and_values_of_an_import_hold_no_control_characters() {
     assert!(!text.contains(|one: char| one != '\n' && headroom_core::printable::is_hidden(one)), "{text:?}");
     assert!(!text.lines().any(|line| line.starts_with("kind: Secret")), "{text}");
 }
+
+#[test]
+fn brokers_and_servers_that_answer_with_json_are_http_sources() {
+    let of = |kind: &str, metadata: &str| {
+        scaled("", &format!("minReplicaCount: 1, triggers: [{{type: {kind}, metadata: {{{metadata}}}}}]"))
+    };
+    let nats = "natsServerMonitoringEndpoint: 'nats.q:8222', account: shop, stream: orders, consumer: pull, lagThreshold: '7', \
+                activationLagThreshold: '3'";
+    let words = [
+        "url: http://nats.q:8222",
+        "path: /jsz?acc=shop&consumers=true",
+        "stream_detail[?@.name=='orders'].consumer_detail[?@.name=='pull']['num_pending','num_ack_pending']",
+        "averageValue: \"7\"",
+        "activation: \"3\"",
+    ];
+    prints(keda::convert, &of("nats-jetstream", nats), &words, &["mode:", "UNKNOWN", "no counterpart"]);
+    prints(
+        keda::convert,
+        &of("nats-jetstream", "stream: a"),
+        &["it lacks natsServerMonitoringEndpoint", "mode: Preview"],
+        &[],
+    );
+
+    let by_http =
+        "protocol: http, host: 'http://guest:secret@rabbit.q:15672/shop', queueName: a/b, value: '9'";
+    let words = [
+        "url: http://rabbit.q:15672/api/queues",
+        "basicAuthFile: /etc/headroom/metric-sources/rabbit/login",
+        "allowInsecureCredentials: true",
+        "path: /shop/a%2Fb",
+        "value: $.messages\n",
+        "averageValue: \"9\"",
+        "mode: Preview # without trigger rabbitmq: the file with name:password",
+    ];
+    prints(keda::convert, &of("rabbitmq", by_http), &words, &["UNKNOWN", "no counterpart", "its address"]);
+    let by_amqp = "hostFromEnv: RABBIT, protocol: amqp, queueName: a, mode: QueueLength";
+    let words = [
+        "url: http://rabbitmq:15672/api/queues",
+        "path: /%2F/a",
+        "value: $.messages_ready",
+        "averageValue: \"20\"",
+        "its address is not in the ScaledObject",
+        "whose plugin has to be on",
+    ];
+    prints(keda::convert, &of("rabbitmq", by_amqp), &words, &["UNKNOWN"]);
+    let rate = "host: 'http://r/', queueName: a, mode: MessageRate, value: '3'";
+    prints(keda::convert, &of("rabbitmq", rate), &["value: $.message_stats.publish_details.rate"], &[]);
+    let regex = "host: 'http://r/', queueName: a.*, useRegex: 'true', value: '3'";
+    prints(keda::convert, &of("rabbitmq", regex), &["a metric is the length of one queue"], &["type: HTTP"]);
+
+    let api = "url: 'http://api.q:3232/v1/stats?of=tasks', valueLocation: workers.0.tasks, targetValue: '5'";
+    let words = ["url: http://api.q:3232\n", "path: /v1/stats?of=tasks", "value: $['workers'][0]['tasks']"];
+    prints(keda::convert, &of("metrics-api", api), &words, &["mode:", "UNKNOWN"]);
+    let lost = format!("{api}, authMode: apiKey, unsafeSsl: 'true'");
+    let words = ["mode: Preview # without trigger metrics-api: authMode", "trigger metrics-api: unsafeSsl"];
+    prints(keda::convert, &of("metrics-api", &lost), &words, &[]);
+    for other in ["format: xml", "valueLocation: 'a.#.b'"] {
+        let words = ["a metric is a number in JSON"];
+        prints(
+            keda::convert,
+            &of("metrics-api", &format!("url: 'http://a/', targetValue: '1', {other}")),
+            &words,
+            &["type: HTTP"],
+        );
+    }
+}
+
+#[test]
+fn lists_and_streams_of_redis_are_counted_there() {
+    let of = |kind: &str, more: &str, metadata: &str| {
+        scaled(
+            "",
+            &format!("minReplicaCount: 1, triggers: [{{type: {kind}{more}, metadata: {{{metadata}}}}}]"),
+        )
+    };
+    let list = "address: 'redis.q:6379', listName: jobs, listLength: '7', activationListLength: '2', databaseIndex: '3'";
+    let words = [
+        "address: redis.q:6379",
+        "insecure: true",
+        "key: jobs",
+        "database: 3",
+        "averageValue: \"7\"",
+        "activation: \"2\"",
+        "source: redis",
+    ];
+    prints(keda::convert, &of("redis", "", list), &words, &["mode:", "UNKNOWN", "no counterpart", "count:"]);
+    let closed = "host: r, port: '6379', listName: jobs, enableTLS: 'true', passwordFromEnv: REDIS_PASSWORD";
+    let words = [
+        "address: r:6379",
+        "caFile: /etc/headroom/metric-sources/r/ca.crt",
+        "passwordFile: /etc/headroom/metric-sources/r/password",
+        "averageValue: \"5\"",
+        "mode: Preview # without trigger redis: the file with the password",
+    ];
+    prints(keda::convert, &of("redis", "", closed), &words, &["UNKNOWN", "insecure"]);
+    let unknown = "addressFromEnv: REDIS, listName: jobs";
+    let words = ["its address is not in the ScaledObject", "address: redis:6379", "mode: Preview"];
+    prints(keda::convert, &of("redis", "", unknown), &words, &[]);
+    prints(keda::convert, &of("redis", "", "address: 'r:1'"), &["it lacks the key"], &["type: Redis"]);
+
+    let stream = "address: 'r:1', stream: s";
+    let pending = format!("{stream}, consumerGroup: g, pendingEntriesCount: '4'");
+    let words = ["count: Pending", "group: g", "key: s", "averageValue: \"4\""];
+    prints(keda::convert, &of("redis-streams", "", &pending), &words, &["mode:", "UNKNOWN"]);
+    let lag = format!("{pending}, lagCount: '6', activationLagCount: '3'");
+    let words = ["count: Lag", "averageValue: \"6\"", "activation: \"3\""];
+    prints(keda::convert, &of("redis-streams", "", &lag), &words, &["mode:"]);
+    let length = format!("{stream}, streamLength: '9'");
+    prints(keda::convert, &of("redis-streams", "", &length), &["averageValue: \"9\""], &["count:", "group:"]);
+}

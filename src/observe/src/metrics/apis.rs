@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -16,16 +16,18 @@ use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
 use headroom_core::time::Seconds;
 use kube::Client;
 use serde::de::DeserializeOwned;
-use tracing::warn;
 
 use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why};
 use super::budget::Budget;
 use super::call::{NUMBER_MAX_BYTES, PODS_MAX_BYTES, SERIES_MAX_BYTES, get};
+use super::declared::Declared;
 use super::discovery::{CUSTOM, Discovery};
-use super::prometheus::{PrometheusSource, Server};
+use super::http_source::{HttpQuery, HttpServer, HttpSource};
+use super::prometheus::{PrometheusServer, PrometheusSource};
+use super::redis_source::{RedisQuery, RedisServer, RedisSource};
 use super::scaler::{Called, ConnectScaler, Scaler, ScalerQuery, ScalerSource, ScalerSpec, target_of};
 use super::shared::{Keep, Shared};
-use super::source::{MetricsSource, not_declared};
+use super::source::{MetricsSource, not_declared, source_not_declared};
 use super::wire::{List, ObjectValue, PodMetrics, SeriesValue};
 use crate::host::Host;
 
@@ -89,7 +91,11 @@ pub struct ClusterMetrics {
     objects: Arc<Shared<String, Sample>>,
     external: Arc<Shared<String, Arc<Vec<Sample>>>>,
     queries: Arc<Shared<(String, String, String), Sample>>,
-    servers: Arc<RwLock<BTreeMap<String, Arc<Server>>>>,
+    servers: Arc<Declared<PrometheusServer>>,
+    numbers: Arc<Shared<(String, HttpQuery), Sample>>,
+    http_servers: Arc<Declared<HttpServer>>,
+    counts: Arc<Shared<RedisQuery, Sample>>,
+    redis_servers: Arc<Declared<RedisServer>>,
     readings: Arc<Shared<ScalerQuery, ScalerReading>>,
     specs: Arc<Shared<ScalerQuery, ScalerSpec>>,
     scalers: Arc<BTreeMap<String, Arc<Scaler>>>,
@@ -121,6 +127,10 @@ impl ClusterMetrics {
             external: shared(host, bounds.share_for),
             queries: shared(host, bounds.share_for),
             servers: Arc::default(),
+            numbers: shared(host, bounds.share_for),
+            http_servers: Arc::default(),
+            counts: shared(host, bounds.share_for),
+            redis_servers: Arc::default(),
             readings: shared(host, bounds.share_for),
             specs: shared(host, SPECS_KEPT),
             scalers: Arc::default(),
@@ -148,12 +158,8 @@ impl ClusterMetrics {
     fn scaler(&self, query: &ScalerQuery) -> Answer<(Question, Arc<Scaler>)> {
         let (question, source) = (query.question(), &query.source);
         let Some(scaler) = self.scalers.get(source) else {
-            if self.servers.read().unwrap_or_else(PoisonError::into_inner).contains_key(source) {
-                return Err(question.refused(format_args!(
-                    "{source} is a Prometheus server: use a metric of type Prometheus, or correct externalScaler.source"
-                )));
-            }
-            return Err(not_declared(query));
+            let other = self.of_another_type(&question, source, "externalScaler.source");
+            return Err(other.unwrap_or_else(|| not_declared(query)));
         };
         scaler.permits(&question, &query.object.namespace)?;
         Ok((question, scaler.clone()))
@@ -186,22 +192,40 @@ impl ClusterMetrics {
         answer
     }
 
+    /// The failure of a question to a source of another type than its metric; `None` if there is no source of this name.
+    fn of_another_type(&self, question: &Question, source: &str, field: &str) -> Option<Failure> {
+        let (what, type_) = if self.scalers.contains_key(source) {
+            ("an external scaler", "ExternalScaler")
+        } else if self.servers.has(source) {
+            ("a Prometheus server", "Prometheus")
+        } else if self.http_servers.has(source) {
+            ("an HTTP server", "HTTP")
+        } else if self.redis_servers.has(source) {
+            ("a Redis server", "Redis")
+        } else {
+            return None;
+        };
+        Some(
+            question.refused(format_args!(
+                "{source} is {what}: use a metric of type {type_}, or correct {field}"
+            )),
+        )
+    }
+
     /// Takes the declared Prometheus servers in place of those before. A server whose declaration has not changed keeps
     /// its connections. One that cannot be set up answers every query with why.
     pub fn declare(&self, sources: &[PrometheusSource]) {
-        let mut servers = self.servers.write().unwrap_or_else(PoisonError::into_inner);
-        let known = std::mem::take(&mut *servers);
-        for source in sources {
-            let kept = known.get(&source.name).filter(|server| server.declaration() == source).cloned();
-            let server = kept.unwrap_or_else(|| {
-                let server = Server::new(source.clone());
-                if let Some(problem) = server.problem() {
-                    warn!(source = %source.name, %problem, "failed to set up a Prometheus source");
-                }
-                Arc::new(server)
-            });
-            servers.insert(source.name.clone(), server);
-        }
+        self.servers.declare(sources);
+    }
+
+    /// Takes the declared HTTP servers in place of those before, as [`Self::declare`].
+    pub fn declare_http(&self, sources: &[HttpSource]) {
+        self.http_servers.declare(sources);
+    }
+
+    /// Takes the declared Redis servers in place of those before, as [`Self::declare`].
+    pub fn declare_redis(&self, sources: &[RedisSource]) {
+        self.redis_servers.declare(sources);
     }
 
     async fn read_usage(&self, namespace: &str) -> Answer<Arc<Vec<PodUsage>>> {
@@ -438,16 +462,11 @@ impl MetricsSource for ClusterMetrics {
         async move {
             let question =
                 Question::new(&format!("prometheus source {source}"), format_args!("query {query}"));
-            let server = self.servers.read().unwrap_or_else(PoisonError::into_inner).get(source).cloned();
-            if server.is_none() && self.scalers.contains_key(source) {
-                return Err(question.refused(format_args!(
-                    "{source} is an external scaler: use a metric of type ExternalScaler, or correct prometheus.source"
-                )));
-            }
+            let server = self.servers.get(source);
             let Some(server) = server else {
-                return Err(question.failure(Why::NotRegistered(format!(
-                    "no such source: declare {source} in workloads.metricSources of the ClusterScalingPolicy"
-                ))));
+                let field = "prometheus.source";
+                let other = self.of_another_type(&question, source, field);
+                return Err(other.unwrap_or_else(|| source_not_declared(&question, source, field)));
             };
             let key = (namespace.to_owned(), source.to_owned(), query.to_owned());
             let ask = async {
@@ -457,6 +476,35 @@ impl MetricsSource for ClusterMetrics {
                 Ok(sample)
             };
             self.queries.get(&key, self.answer_age_max, self.observed("prometheus", ask)).await
+        }
+        .boxed()
+    }
+
+    fn http<'a>(&'a self, namespace: &'a str, query: &'a HttpQuery) -> BoxFuture<'a, Answer<Sample>> {
+        async move {
+            let (question, source) = (query.question(), &query.source);
+            let server = self.http_servers.get(source);
+            let Some(server) = server else {
+                let other = self.of_another_type(&question, source, "http.source");
+                return Err(other.unwrap_or_else(|| source_not_declared(&question, source, "http.source")));
+            };
+            let key = (namespace.to_owned(), query.clone());
+            let ask = server.read(&question, namespace, query, self.bounds.deadline, &self.budget);
+            self.numbers.get(&key, self.answer_age_max, self.observed("http", ask)).await
+        }
+        .boxed()
+    }
+
+    fn redis<'a>(&'a self, namespace: &'a str, query: &'a RedisQuery) -> BoxFuture<'a, Answer<Sample>> {
+        async move {
+            let (question, source) = (query.question(), &query.source);
+            let Some(server) = self.redis_servers.get(source) else {
+                let other = self.of_another_type(&question, source, "redis.source");
+                return Err(other.unwrap_or_else(|| source_not_declared(&question, source, "redis.source")));
+            };
+            server.permits(&question, namespace, query)?;
+            let ask = server.count(&question, query, self.bounds.deadline);
+            self.counts.get(query, self.answer_age_max, self.observed("redis", ask)).await
         }
         .boxed()
     }

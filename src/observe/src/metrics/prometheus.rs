@@ -5,19 +5,19 @@ use std::time::Duration;
 
 use headroom_core::pods::input::{Number, Sample};
 use headroom_core::pods::moment::Moment;
-use http::{Request, StatusCode, Uri, header};
+use http::{Request, StatusCode, header};
 use jiff::Timestamp;
-use kube::{Client, Config};
+use kube::Client;
 use serde::Deserialize;
 
 use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why, cut, number};
 use super::apis::percent_encoded;
 use super::budget::Budget;
 use super::call::{NUMBER_MAX_BYTES, Reply, send};
+use super::connect::{Credentials, connect};
+use super::declared::Server;
 use super::promql::{Confined, confine};
 
-/// Longest wait for a connection.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
 /// Most series that are asked for: one is wanted, and a second shows that there are too many. Servers that do not know
 /// the parameter answer with all of them, up to [`NUMBER_MAX_BYTES`].
 const SERIES_MAX: usize = 2;
@@ -43,10 +43,8 @@ pub struct PrometheusSource {
 }
 
 /// A declared server with its connections.
-pub(super) struct Server {
+pub(super) struct PrometheusServer {
     source: PrometheusSource,
-    /// The Kubernetes client is an HTTP client with TLS, token files and a base URL; nothing in it needs the server to
-    /// be Kubernetes.
     client: Result<Client, String>,
 }
 
@@ -80,21 +78,34 @@ struct Element {
     value: Option<Point>,
 }
 
-impl Server {
-    pub(super) fn new(source: PrometheusSource) -> Self {
-        let client = connect(&source);
+impl Server for PrometheusServer {
+    type Source = PrometheusSource;
+
+    fn new(source: PrometheusSource) -> Self {
+        let credentials = Credentials {
+            bearer_token_file: source.bearer_token_file.as_deref(),
+            sends_others: false,
+            allow_insecure: source.allow_insecure_token,
+            allow_insecure_field: "allowInsecureToken",
+        };
+        let client = connect(&source.url, &credentials, source.ca_file.as_deref());
         Self { source, client }
     }
 
-    pub(super) fn declaration(&self) -> &PrometheusSource {
+    fn declaration(&self) -> &PrometheusSource {
         &self.source
     }
 
-    /// Reason why it cannot be asked at all.
-    pub(super) fn problem(&self) -> Option<&str> {
-        self.client.as_ref().err().map(String::as_str)
+    fn name(source: &PrometheusSource) -> &str {
+        &source.name
     }
 
+    fn problem(&self) -> Option<&str> {
+        self.client.as_ref().err().map(String::as_str)
+    }
+}
+
+impl PrometheusServer {
     /// The one value of `query` at `now`. Its time is that of the youngest sample that the query saw.
     pub(super) async fn query(
         &self,
@@ -150,27 +161,6 @@ impl Server {
         let (reply, _held) = send(client, request, deadline, NUMBER_MAX_BYTES, budget, question).await?;
         read(reply, question)
     }
-}
-
-fn connect(source: &PrometheusSource) -> Result<Client, String> {
-    let url: Uri =
-        source.url.parse().map_err(|error| format!("its url {:?} cannot be read: {error}", source.url))?;
-    if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() {
-        return Err(format!("its url {:?} must begin with http:// or https:// and a host", source.url));
-    }
-    if source.bearer_token_file.is_some() && url.scheme_str() == Some("http") && !source.allow_insecure_token
-    {
-        return Err(
-            "its token would be sent without encryption: use https://, or set allowInsecureToken".to_owned()
-        );
-    }
-    let mut config = Config::new(url);
-    config.connect_timeout = Some(CONNECT_DEADLINE);
-    config.default_retry = false;
-    config.root_cert_file.clone_from(&source.ca_file);
-    config.auth_info.token_file =
-        source.bearer_token_file.as_ref().map(|path| path.to_string_lossy().into_owned());
-    Client::try_from(config).map_err(|error| format!("it cannot be set up: {error}"))
 }
 
 /// The number in the body of a successful answer, whatever was asked.

@@ -11,15 +11,11 @@ use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 use headroom_core::pods::input::{Number, Sample, ScalerReading};
 use headroom_core::quantity::Quantity;
-use tokio::sync::Semaphore;
 
 use super::answer::{Absurdity, Answer, Outage, Question, Why, cut, number, quantity};
+use super::declared::permits;
+use super::turns::Turns;
 
-/// Calls of one server that are in flight at once, over all workloads: a server that is silent holds up no more evaluations
-/// than this, of 128 in all.
-const IN_FLIGHT_MAX: usize = 32;
-/// Longest wait for one of them.
-const TURN_DEADLINE: Duration = Duration::from_secs(1);
 /// Values of one answer that are added up. Servers answer with one.
 const VALUES_MAX: usize = 1000;
 /// Names that a message lists.
@@ -140,24 +136,18 @@ pub type ConnectScaler = Arc<dyn Fn(&ScalerSource) -> Arc<dyn ScalerCalls> + Sen
 pub(super) struct Scaler {
     source: ScalerSource,
     calls: Arc<dyn ScalerCalls>,
-    turns: Semaphore,
+    turns: Turns,
 }
 
 impl Scaler {
     pub(super) fn new(source: ScalerSource, calls: Arc<dyn ScalerCalls>) -> Self {
-        Self { source, calls, turns: Semaphore::new(IN_FLIGHT_MAX) }
+        Self { source, calls, turns: Turns::new() }
     }
 
     /// Errors unless policies of the namespace may ask the server.
     pub(super) fn permits(&self, question: &Question, namespace: &str) -> Answer<()> {
         let ScalerSource { name, namespaces, .. } = &self.source;
-        if namespaces.is_empty() || namespaces.iter().any(|permitted| permitted == namespace) {
-            return Ok(());
-        }
-        Err(question.failure(Why::NotPermitted(format!(
-            "source {name} is not for namespace {namespace}: use another source, or add the namespace to \
-             workloads.metricSources[].externalScaler.namespaces of the ClusterScalingPolicy"
-        ))))
+        permits(question, (name, "externalScaler"), namespaces, namespace)
     }
 
     /// The metric that a query means, with the target that the server has for it.
@@ -168,7 +158,7 @@ impl Scaler {
         deadline: Duration,
     ) -> Answer<ScalerSpec> {
         let call = self.calls.metric_specs(&query.object, deadline);
-        let specs = self.in_turn(call).await.map_err(|why| question.failure(why))?;
+        let specs = self.turns.take(call).await.map_err(|why| question.failure(why))?;
         chosen(question, specs, query.metric.as_deref())
     }
 
@@ -186,7 +176,7 @@ impl Scaler {
                 self.calls.is_active(&query.object, deadline)
             ))
         };
-        let (values, active) = self.in_turn(calls).await.map_err(|why| question.failure(why))?;
+        let (values, active) = self.turns.take(calls).await.map_err(|why| question.failure(why))?;
         let values = values.map_err(|why| question.failure(why))?;
         Ok(ScalerReading { values: samples(question, &values)?, target, active: active.ok() })
     }
@@ -194,16 +184,6 @@ impl Scaler {
     /// Reports of a workload's activity.
     pub(super) fn activity(&self, of: &ScaledObject) -> BoxStream<'static, Called<bool>> {
         self.calls.activity(of)
-    }
-
-    /// Makes a call once fewer than the most are in flight.
-    async fn in_turn<T>(&self, call: impl Future<Output = Called<T>>) -> Called<T> {
-        let turn = tokio::time::timeout(TURN_DEADLINE, self.turns.acquire()).await;
-        let Ok(_turn) = turn else {
-            let words = format!("it has {IN_FLIGHT_MAX} calls in flight that it does not answer");
-            return Err(Why::Outage(Outage::Call(words)));
-        };
-        call.await
     }
 }
 

@@ -8,7 +8,9 @@ use futures::stream::BoxStream;
 use headroom_core::pods::input::{PodUsage, PodValue, Sample, ScalerReading};
 use headroom_core::pods::spec::{MetricSelector, ScaleTargetRef};
 
-use super::answer::{Answer, Failure, Why};
+use super::answer::{Answer, Failure, Question, Why};
+use super::http_source::HttpQuery;
+use super::redis_source::RedisQuery;
 use super::scaler::{Called, ScalerQuery};
 
 /// Source of measured load. Implementations bound every call by a deadline of their own, never retry within a call, and
@@ -81,6 +83,26 @@ pub trait MetricsSource: Send + Sync {
         query: &'a str,
     ) -> BoxFuture<'a, Answer<Sample>>;
 
+    /// The number that an HTTP server gives at a place in its JSON; several are added up.
+    ///
+    /// # Errors
+    /// Every [`super::Why`]; `NotRegistered` for a name that is not declared, `NotPermitted` for a source of other namespaces,
+    /// `Refused` if what is there is no number.
+    fn http<'a>(&'a self, namespace: &'a str, query: &'a HttpQuery) -> BoxFuture<'a, Answer<Sample>> {
+        let _ = namespace;
+        Box::pin(async { Err(source_not_declared(&query.question(), &query.source, "http.source")) })
+    }
+
+    /// A number that a Redis server counts.
+    ///
+    /// # Errors
+    /// Every [`super::Why`]; `NotRegistered` for a name that is not declared, `NotPermitted` for a source of other namespaces or
+    /// keys, `Refused` for a key that counts nothing.
+    fn redis<'a>(&'a self, namespace: &'a str, query: &'a RedisQuery) -> BoxFuture<'a, Answer<Sample>> {
+        let _ = namespace;
+        Box::pin(async { Err(source_not_declared(&query.question(), &query.source, "redis.source")) })
+    }
+
     /// Values, target and activity of a metric of an external scaler. Values are the decision's to add up; the target is the
     /// server's own, if the query wants it.
     ///
@@ -101,11 +123,14 @@ pub trait MetricsSource: Send + Sync {
     }
 }
 
+/// The failure of a question to a source that is not declared, which `field` of a policy's metric names.
+pub(super) fn source_not_declared(question: &Question, source: &str, field: &str) -> Failure {
+    question.failure(Why::NotRegistered(format!(
+        "no such source: declare {source} in workloads.metricSources of the ClusterScalingPolicy, or correct {field}"
+    )))
+}
+
 /// The failure of a question to an external scaler that is not declared.
 pub(super) fn not_declared(query: &ScalerQuery) -> Failure {
-    let source = &query.source;
-    query.question().failure(Why::NotRegistered(format!(
-        "no such source: declare {source} in workloads.metricSources of the ClusterScalingPolicy, or correct \
-         externalScaler.source"
-    )))
+    source_not_declared(&query.question(), &query.source, "externalScaler.source")
 }

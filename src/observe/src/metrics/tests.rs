@@ -111,7 +111,7 @@ fn deployment() -> ScaleTargetRef {
     ScaleTargetRef { api_version: "apps/v1".into(), kind: "Deployment".into(), name: "web".into() }
 }
 
-fn milli(sample: &Sample) -> i64 {
+pub(super) fn milli(sample: &Sample) -> i64 {
     let Number::Quantity(quantity) = &sample.value else { panic!("{sample:?} is no number") };
     quantity.milli()
 }
@@ -348,7 +348,10 @@ async fn one_stale_or_absurd_series_fails_an_external_metric() {
 // === Prometheus ===
 
 /// A double of Prometheus on loopback: answers the value to the query, and `sampled` to the question for its time.
-async fn prometheus(value: &'static str, sampled: Option<i64>) -> (ClusterMetrics, Arc<Mutex<Vec<String>>>) {
+pub(super) async fn prometheus(
+    value: &'static str,
+    sampled: Option<i64>,
+) -> (ClusterMetrics, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}/prom", listener.local_addr().unwrap());
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();
@@ -414,7 +417,7 @@ fn now_seconds() -> i64 {
     NOW.parse::<jiff::Timestamp>().unwrap().as_second()
 }
 
-const SCALAR: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
+pub(super) const SCALAR: &str = r#"{"status":"success","data":{"resultType":"scalar","result":[1,"2.5"]}}"#;
 
 #[tokio::test]
 async fn a_query_is_confined_and_its_value_has_the_time_of_its_sample() {
@@ -506,7 +509,11 @@ async fn servers_that_are_gone_not_declared_or_badly_declared_are_distinguished(
 // === Answers that are too large, and servers that send the operator elsewhere ===
 
 /// A server on loopback that answers each request by `body`, again and again, until the client hangs up or `times` are over.
-async fn raw_server(head: String, body: Vec<u8>, times: usize) -> (String, Arc<Mutex<Vec<String>>>) {
+pub(super) async fn raw_server(
+    head: String,
+    body: Vec<u8>,
+    times: usize,
+) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let asked: Arc<Mutex<Vec<String>>> = Arc::default();

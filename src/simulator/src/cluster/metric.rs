@@ -38,6 +38,26 @@ pub enum Metric {
         /// Parameters of the question.
         metadata: BTreeMap<String, String>,
     },
+    /// A number in the JSON that an HTTP server gives.
+    Http {
+        /// Name of the server.
+        source: String,
+        /// Path below its address.
+        path: String,
+        /// Place of the number in the answer.
+        value: String,
+    },
+    /// A number that a Redis server counts.
+    Redis {
+        /// Name of the server.
+        source: String,
+        /// The key.
+        key: String,
+        /// Number of the database.
+        database: u32,
+        /// Consumer group of a stream; `None` where elements are counted.
+        group: Option<String>,
+    },
 }
 
 impl Metric {
@@ -63,6 +83,17 @@ impl Metric {
                 metric: optional(member, "metricName")?,
                 metadata: optional(member, "metadata")?,
             },
+            "HTTP" => Metric::Http {
+                source: read(member, "source")?,
+                path: read(member, "path")?,
+                value: read(member, "value")?,
+            },
+            "Redis" => Metric::Redis {
+                source: read(member, "source")?,
+                key: read(member, "key")?,
+                database: optional(member, "database")?,
+                group: optional(member, "group")?,
+            },
             _ => return None,
         })
     }
@@ -77,7 +108,9 @@ impl Metric {
             | Metric::Object(..)
             | Metric::External(_)
             | Metric::Prometheus { .. }
-            | Metric::ExternalScaler { .. } => None,
+            | Metric::ExternalScaler { .. }
+            | Metric::Http { .. }
+            | Metric::Redis { .. } => None,
         }
     }
 
@@ -88,7 +121,9 @@ impl Metric {
             Metric::Object(..)
             | Metric::External(_)
             | Metric::Prometheus { .. }
-            | Metric::ExternalScaler { .. } => true,
+            | Metric::ExternalScaler { .. }
+            | Metric::Http { .. }
+            | Metric::Redis { .. } => true,
             Metric::Cpu | Metric::Memory | Metric::Pods(_) => false,
         }
     }
@@ -98,6 +133,9 @@ impl Metric {
 #[must_use]
 pub fn member(entry: &Value) -> Option<&Value> {
     let kind = text(entry, &["type"])?;
+    if kind == "HTTP" {
+        return at(entry, &["http"]);
+    }
     let first = kind.chars().next()?;
     let rest = &kind[first.len_utf8()..];
     at(entry, &[&format!("{}{rest}", first.to_lowercase())])
@@ -127,6 +165,11 @@ impl fmt::Display for Metric {
                 write!(f, "metric {metric} of external scaler {source}")
             }
             Metric::ExternalScaler { source, metric: None, .. } => write!(f, "external scaler {source}"),
+            Metric::Http { source, path, value } => write!(f, "{value} of {path} at {source}"),
+            Metric::Redis { source, key, database: _, group: None } => write!(f, "key {key} at {source}"),
+            Metric::Redis { source, key, database: _, group: Some(group) } => {
+                write!(f, "group {group} on key {key} at {source}")
+            }
         }
     }
 }

@@ -29,12 +29,14 @@ const AMOUNTS: [Amount; 4] = [
 ];
 
 /// The types of metrics that `metric` may name, each with its member, what that must have, and what it may have.
-const TYPES: [(&str, &str, &[&str], &[&str]); 5] = [
+const TYPES: [(&str, &str, &[&str], &[&str]); 7] = [
     ("Pods", "pods", &["metric"], &[]),
     ("Object", "object", &["describedObject", "metric"], &[]),
     ("External", "external", &["metric"], &[]),
     ("Prometheus", "prometheus", &["source", "query"], &[]),
     ("ExternalScaler", "externalScaler", &["source"], &["metricName", "metadata"]),
+    ("HTTP", "http", &["source", "path", "value"], &[]),
+    ("Redis", "redis", &["source", "key"], &["database", "count", "group"]),
 ];
 
 /// The load on a workload: one amount, or a curve.

@@ -99,7 +99,7 @@ fn a_load_is_one_amount_of_one_metric() {
     refused(
         "load-resource",
         &format!("value: 3, {memory}"),
-        ".metric.type: `Resource` is no type of a metric: write one of: Pods, Object, External, Prometheus, ExternalScaler; CPU is milliCpu, \
+        ".metric.type: `Resource` is no type of a metric: write one of: Pods, Object, External, Prometheus, ExternalScaler, HTTP, Redis; CPU is milliCpu, \
          memory is memoryMi",
     );
     refused(

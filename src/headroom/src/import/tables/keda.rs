@@ -152,6 +152,155 @@ pub(in crate::import) const EXTERNAL: Table = Table {
     ],
 };
 
+/// Treatment of parameters for requests that an HTTP source cannot send.
+const ONLY_CREDENTIALS: Becomes = Instead(
+    "a source sends a bearer token (bearerTokenFile), a name and password (basicAuthFile), or nothing: put a proxy that adds it before \
+     the server, and name the proxy as url",
+);
+
+/// `metadata` of a trigger `rabbitmq`.
+pub(in crate::import) const RABBITMQ: Table = Table {
+    release: RELEASE,
+    kind: "rabbitmq",
+    rows: &[
+        row("host", Field("workloads.metricSources[].http.url")),
+        row(
+            "hostFromEnv",
+            Instead("no metric reads a container's variables: write the address as url of the source"),
+        ),
+        row(
+            "usernameFromEnv",
+            Instead("the name and the password are in the file that basicAuthFile of the source names"),
+        ),
+        row(
+            "passwordFromEnv",
+            Instead("the name and the password are in the file that basicAuthFile of the source names"),
+        ),
+        row("queueName", Field("metrics[].http.path")),
+        row("vhostName", Field("metrics[].http.path")),
+        row("mode", Shapes("`metrics[].http.value`")),
+        row("excludeUnacknowledged", Shapes("`metrics[].http.value`")),
+        row("protocol", Shapes("`metrics[].http.value`")),
+        row("value", Field("metrics[].http.target")),
+        row("queueLength", Field("metrics[].http.target")),
+        row("activationValue", Field("metrics[].activation")),
+        row("timeout", Instead("the source's timeout holds")),
+        row(
+            "unsafeSsl",
+            Instead("the server's certificate is always checked: give its CA as caFile of the source"),
+        ),
+        row("useRegex", Instead("a metric is of one queue: add a metric for each")),
+        row("operation", Instead("a metric is of one queue: add a metric for each")),
+        row("pageSize", Instead("a metric is of one queue: add a metric for each")),
+    ],
+};
+
+/// Treatment of an address in a variable of a container.
+const FROM_ENV: Becomes =
+    Instead("no metric reads a container's variables: write the address as address of the source");
+
+/// `metadata` of a trigger `redis`.
+pub(in crate::import) const REDIS: Table = Table {
+    release: RELEASE,
+    kind: "redis",
+    rows: &[
+        row("address", Field("workloads.metricSources[].redis.address")),
+        row("addressFromEnv", FROM_ENV),
+        row("host", Field("workloads.metricSources[].redis.address")),
+        row("hostFromEnv", FROM_ENV),
+        row("port", Field("workloads.metricSources[].redis.address")),
+        row("portFromEnv", FROM_ENV),
+        row("usernameFromEnv", Instead("username of the source is the user whose password it sends")),
+        row("passwordFromEnv", Instead("the password is in the file that passwordFile of the source names")),
+        row("databaseIndex", Field("metrics[].redis.database")),
+        row("enableTLS", Field("workloads.metricSources[].redis.tls")),
+        row(
+            "unsafeSsl",
+            Instead("the server's certificate is always checked: give its CA as tls.caFile of the source"),
+        ),
+        row("listName", Field("metrics[].redis.key")),
+        row("listLength", Field("metrics[].redis.target")),
+        row("activationListLength", Field("metrics[].activation")),
+    ],
+};
+
+/// `metadata` of a trigger `redis-streams`.
+pub(in crate::import) const REDIS_STREAMS: Table = Table {
+    release: RELEASE,
+    kind: "redis-streams",
+    rows: &[
+        row("address", Field("workloads.metricSources[].redis.address")),
+        row("addressFromEnv", FROM_ENV),
+        row("host", Field("workloads.metricSources[].redis.address")),
+        row("hostFromEnv", FROM_ENV),
+        row("port", Field("workloads.metricSources[].redis.address")),
+        row("portFromEnv", FROM_ENV),
+        row("usernameFromEnv", Instead("username of the source is the user whose password it sends")),
+        row("passwordFromEnv", Instead("the password is in the file that passwordFile of the source names")),
+        row("databaseIndex", Field("metrics[].redis.database")),
+        row("enableTLS", Field("workloads.metricSources[].redis.tls")),
+        row(
+            "unsafeSsl",
+            Instead("the server's certificate is always checked: give its CA as tls.caFile of the source"),
+        ),
+        row("stream", Field("metrics[].redis.key")),
+        row("consumerGroup", Field("metrics[].redis.group")),
+        row("pendingEntriesCount", Shapes("`metrics[].redis.target` with `count: Pending`")),
+        row("streamLength", Field("metrics[].redis.target")),
+        row("lagCount", Shapes("`metrics[].redis.target` with `count: Lag`")),
+        row("activationLagCount", Field("metrics[].activation")),
+    ],
+};
+
+/// `metadata` of a trigger `nats-jetstream`.
+pub(in crate::import) const NATS_JETSTREAM: Table = Table {
+    release: RELEASE,
+    kind: "nats-jetstream",
+    rows: &[
+        row("natsServerMonitoringEndpoint", Field("workloads.metricSources[].http.url")),
+        row("useHttps", Field("workloads.metricSources[].http.url")),
+        row("account", Shapes("`metrics[].http.path` and `value`")),
+        row("stream", Field("metrics[].http.value")),
+        row("consumer", Field("metrics[].http.value")),
+        row("lagThreshold", Field("metrics[].http.target")),
+        row("activationLagThreshold", Field("metrics[].activation")),
+    ],
+};
+
+/// `metadata` of a trigger `metrics-api`.
+pub(in crate::import) const METRICS_API: Table = Table {
+    release: RELEASE,
+    kind: "metrics-api",
+    rows: &[
+        row("url", Shapes("`workloads.metricSources[].http.url` and `metrics[].http.path`")),
+        row("valueLocation", Field("metrics[].http.value")),
+        row("targetValue", Field("metrics[].http.target")),
+        row("activationTargetValue", Field("metrics[].activation")),
+        row("format", Shapes("JSON alone")),
+        row(
+            "aggregateFromKubeServiceEndpoints",
+            Instead(
+                "the server is asked once, by its Service: let it report the number of all, or scale by Prometheus",
+            ),
+        ),
+        row(
+            "aggregationType",
+            Instead(
+                "the server is asked once, by its Service: let it report the number of all, or scale by Prometheus",
+            ),
+        ),
+        row("timeout", Instead("the source's timeout holds")),
+        row(
+            "unsafeSsl",
+            Instead("the server's certificate is always checked: give its CA as caFile of the source"),
+        ),
+        row("authMode", ONLY_CREDENTIALS),
+        row("authModes", ONLY_CREDENTIALS),
+        row("method", ONLY_CREDENTIALS),
+        row("keyParamName", ONLY_CREDENTIALS),
+    ],
+};
+
 /// Types of triggers that are neither a metric nor a schedule here, each group with what to do instead.
 pub(in crate::import) const TRIGGERS: &[(&[&str], &str)] = &[
     (
@@ -163,16 +312,12 @@ pub(in crate::import) const TRIGGERS: &[(&[&str], &str)] = &[
             "ibmmq",
             "kafka",
             "liiklus",
-            "nats-jetstream",
             "nsq",
             "pulsar",
-            "rabbitmq",
-            "redis",
             "redis-cluster",
             "redis-cluster-streams",
             "redis-sentinel",
             "redis-sentinel-streams",
-            "redis-streams",
             "solace-direct-messaging",
             "solace-event-queue",
         ],
@@ -248,7 +393,7 @@ pub(in crate::import) const TRIGGERS: &[(&[&str], &str)] = &[
         "scale by the same number, which kube-state-metrics reports to Prometheus",
     ),
     (
-        &["external-mock", "metrics-api"],
+        &["external-mock"],
         "let that server report its number to Prometheus, or serve it as External by a metrics adapter",
     ),
 ];
@@ -263,6 +408,20 @@ pub(in crate::import) const CONVERTED: &[(&str, &str)] = &[
         "`metrics` of type ExternalScaler, and `workloads.metricSources` of the ClusterScalingPolicy; its parameters are `metadata`",
     ),
     ("external-push", "the same, with `push: true`"),
+    (
+        "rabbitmq",
+        "`metrics` of type HTTP, of the management API, and `workloads.metricSources` of the ClusterScalingPolicy; a preview until the file with name and password is mounted",
+    ),
+    ("nats-jetstream", "`metrics` of type HTTP, of the monitoring endpoint, and `workloads.metricSources`"),
+    ("metrics-api", "`metrics` of type HTTP, and `workloads.metricSources`"),
+    (
+        "redis",
+        "`metrics` of type Redis, and `workloads.metricSources`; a preview until the files with password and CA are mounted, where it has them",
+    ),
+    (
+        "redis-streams",
+        "the same, with `count: Pending` or `Lag` of a consumer group, or the length of the stream",
+    ),
     ("cron", "`schedules`"),
 ];
 

@@ -50,7 +50,17 @@ pub fn fields_page() -> String {
         line(&mut page, &kinds.join(", "), &format!("no counterpart: {words}"));
     }
     page.push('\n');
-    for table in [keda::RESOURCE, keda::CRON, keda::PROMETHEUS, keda::EXTERNAL] {
+    for table in [
+        keda::RESOURCE,
+        keda::CRON,
+        keda::PROMETHEUS,
+        keda::EXTERNAL,
+        keda::RABBITMQ,
+        keda::NATS_JETSTREAM,
+        keda::METRICS_API,
+        keda::REDIS,
+        keda::REDIS_STREAMS,
+    ] {
         fields(&mut page, &format!("### Parameters of trigger {}", table.kind), &table);
     }
     page.push_str("### Annotations of a ScaledObject\n\n| Annotation | Here |\n| --- | --- |\n");

@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::tables::keda::{
-    ANNOTATIONS, CONVERTED, CRON, EXTERNAL, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS,
+    ANNOTATIONS, CONVERTED, CRON, EXTERNAL, METRICS_API, NATS_JETSTREAM, PROMETHEUS, RABBITMQ, REDIS,
+    REDIS_STREAMS, RESOURCE, SCALED_OBJECT, TRIGGERS,
 };
 use super::super::tables::{Table, hpa::HPA, karpenter as tables, marks};
 use super::*;
@@ -61,6 +62,11 @@ fn every_trigger_parameter_and_annotation_of_keda_is_in_its_table() {
             "cron" => CRON,
             "prometheus" => PROMETHEUS,
             "external" => EXTERNAL,
+            "metrics-api" => METRICS_API,
+            "nats-jetstream" => NATS_JETSTREAM,
+            "rabbitmq" => RABBITMQ,
+            "redis" => REDIS,
+            "redis-streams" => REDIS_STREAMS,
             _ => RESOURCE,
         };
         assert!(table.paths().iter().any(|path| path == parameter), "{line} is not in the table");

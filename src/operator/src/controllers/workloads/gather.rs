@@ -6,7 +6,8 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::pods::input::{Answer, PodSeen, PodUsage, PodValue, Sample, ScalerReading, Unknown};
 use headroom_core::pods::spec::MetricSpec;
 
-use super::resolve::{Query, Workload};
+use super::questions::Query;
+use super::resolve::Workload;
 use crate::report::MetricTrouble;
 use headroom_api::SelectionStrategy;
 use headroom_observe::metrics::{self, Failure, MetricsSource};
@@ -114,6 +115,12 @@ async fn ask_one(
     match query {
         Some(Query::Prometheus { source: name, query }) => {
             return Ok(Gathered::External(Arc::new(vec![source.prometheus(namespace, name, query).await?])));
+        }
+        Some(Query::Http(query)) => {
+            return Ok(Gathered::External(Arc::new(vec![source.http(namespace, query).await?])));
+        }
+        Some(Query::Redis(query)) => {
+            return Ok(Gathered::External(Arc::new(vec![source.redis(namespace, query).await?])));
         }
         Some(Query::Scaler { query, push: _ }) => {
             return Ok(Gathered::Scaler(source.external_scaler(query).await?));

@@ -10,6 +10,7 @@ mod observation;
 pub mod outside;
 mod ownership;
 mod pushes;
+mod questions;
 mod refused;
 mod release;
 mod reporting;

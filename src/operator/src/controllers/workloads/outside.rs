@@ -212,7 +212,7 @@ async fn load(metrics: &dyn MetricsSource, sketch: &Sketch) -> Result<Load, Stri
     // A server is asked by an address of the cluster's own network and with the operator's certificates.
     if workload.queries.iter().any(Option::is_some) {
         return Err(
-            "the operator alone reads metrics of type Prometheus or ExternalScaler: ask it with --operator"
+            "the operator alone reads metrics of type Prometheus, ExternalScaler, HTTP or Redis: ask it with --operator"
                 .to_owned(),
         );
     }

@@ -10,7 +10,8 @@ use headroom_core::labels::ObjectKey;
 use tokio::sync::{Notify, oneshot};
 use tracing::{debug, warn};
 
-use super::resolve::{Query, Workload, WorkloadPhase};
+use super::questions::Query;
+use super::resolve::{Workload, WorkloadPhase};
 use headroom_api::Mode;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::{MetricsSource, ScalerQuery};
@@ -119,7 +120,9 @@ fn wanted(workload: &Workload) -> Vec<StreamKey> {
     }
     let query = |query: &Option<Query>| match query {
         Some(Query::Scaler { query, push: true }) => Some((workload.key.clone(), query.clone())),
-        Some(Query::Scaler { .. } | Query::Prometheus { .. }) | None => None,
+        Some(Query::Scaler { .. } | Query::Prometheus { .. } | Query::Http(_) | Query::Redis(_)) | None => {
+            None
+        }
     };
     workload.queries.iter().filter_map(query).collect()
 }

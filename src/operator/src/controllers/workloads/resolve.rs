@@ -15,6 +15,7 @@ use headroom_core::time::UnixTime;
 use serde_json::{Value, json};
 
 use super::homes::{Homes, Hpas, Policies};
+use super::questions::{Query, in_v2, query};
 use super::seconds;
 use super::state::without_nulls;
 use super::timing::Timing;
@@ -29,7 +30,6 @@ use headroom_api::{
     FallbackDirection as Direction, HpaOwnership, Mode, PolicyObject, ScalingPolicySpec, SelectionStrategy,
 };
 use headroom_observe::HpaObject;
-use headroom_observe::metrics::{ScaledObject, ScalerQuery};
 
 /// A policy, and everything in it that decisions are made with.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,25 +66,6 @@ pub struct Workload {
     pub target: Option<ScaleTarget>,
     /// True if it is the one who scales its target.
     pub phase: WorkloadPhase,
-}
-
-/// A question to a server that the ClusterScalingPolicy declares.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Query {
-    /// To a Prometheus server.
-    Prometheus {
-        /// Name of the server.
-        source: String,
-        /// Text of the query.
-        query: String,
-    },
-    /// To an external scaler.
-    Scaler {
-        /// The question.
-        query: ScalerQuery,
-        /// True if the server's reports of activity are wanted.
-        push: bool,
-    },
 }
 
 /// True if a policy is the one who scales its target.
@@ -392,37 +373,6 @@ fn read_spec(spec: &Value) -> Result<HpaSpec, String> {
     Ok(defaulting::defaulted(&spec))
 }
 
-/// A metric in the words of autoscaling/v2: a query to Prometheus is an external metric, by the query's text, and so is a metric
-/// of an external scaler, by its name or that of the source. A target without an amount is the server's own, or the formula's.
-fn in_v2(metric: &MetricSpec) -> Value {
-    let of_formula = || json!({"type": "Value"});
-    let external = |name: &str, target: Value| json!({"type": "External", "external": {"metric": {"name": name}, "target": target}});
-    match (&metric.prometheus, &metric.external_scaler) {
-        (Some(prometheus), _) => {
-            let target = prometheus.target.as_ref().map(|target| json!(target));
-            external(&prometheus.query, target.unwrap_or_else(of_formula))
-        }
-        (None, Some(asked)) => {
-            let target = asked.target.as_ref().map(|target| json!(target));
-            let own = || json!({"type": asked.target_type.unwrap_or_default()});
-            external(asked.metric_name.as_ref().unwrap_or(&asked.source), target.unwrap_or_else(own))
-        }
-        (None, None) => {
-            let mut written = json!(metric);
-            // HorizontalPodAutoscalers have no such fields.
-            for member in ["activation", "name", "fallbackValue"] {
-                written.as_object_mut().and_then(|members| members.remove(member));
-            }
-            for source in ["object", "external"] {
-                if written[source].is_object() && written[source]["target"].is_null() {
-                    written[source]["target"] = of_formula();
-                }
-            }
-            written
-        }
-    }
-}
-
 /// The formula for the decision, over these metrics.
 fn read_formula(formula: &metric::Formula, metrics: &[MetricSpec]) -> Result<Formula, String> {
     let metric::Formula { expression, target, activation: _ } = formula;
@@ -455,28 +405,6 @@ fn zero_rules(
     }
 }
 
-fn query(metric: &MetricSpec, policy: &ObjectKey) -> Option<Query> {
-    if let Some(prometheus) = &metric.prometheus {
-        return Some(Query::Prometheus {
-            source: prometheus.source.clone(),
-            query: prometheus.query.clone(),
-        });
-    }
-    let asked = metric.external_scaler.as_ref()?;
-    let object = ScaledObject {
-        name: policy.name.to_string(),
-        namespace: policy.namespace.to_string(),
-        metadata: asked.metadata.clone(),
-    };
-    let query = ScalerQuery {
-        source: asked.source.clone(),
-        object,
-        metric: asked.metric_name.clone(),
-        wants_target: asked.target.is_none(),
-    };
-    Some(Query::Scaler { query, push: asked.push.unwrap_or(false) })
-}
-
 /// The object that a reference names; none where its apiVersion cannot be read.
 fn target_of(reference: &ScaleTargetRef, namespace: &Arc<str>) -> Option<ScaleTarget> {
     let (group, version) = reference.api_version.split_once('/').unwrap_or(("", &reference.api_version));
@@ -491,6 +419,8 @@ fn target_of(reference: &ScaleTargetRef, namespace: &Arc<str>) -> Option<ScaleTa
 
 #[cfg(test)]
 mod tests {
+    use headroom_observe::metrics::{ScaledObject, ScalerQuery};
+
     use super::*;
 
     fn hpa(name: &str, target: &str, created_at: i64) -> (ObjectKey, Arc<HpaObject>) {
