@@ -22,7 +22,7 @@ use super::input::{Kind, Source};
 use super::names;
 use super::output::Draft;
 use super::tables::keda::{ANNOTATIONS, CRON, EXTERNAL, PROMETHEUS, RESOURCE, SCALED_OBJECT, TRIGGERS};
-use super::tables::{Becomes, shown as shortened};
+use super::tables::{Becomes, Table, shown as shortened};
 
 /// Kinds that are read from a live cluster.
 pub(super) const KINDS: &[Kind] =
@@ -481,18 +481,23 @@ fn prometheus(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mut Ser
     draft.say(format!(
         "{shown}: its query sees the policy's own namespace only, by the label that the source names."
     ));
-    PROMETHEUS.say(draft, &format!("{shown}: "), data);
-    let kept = |key: &str, value: &Value| match key {
+    rest(draft, shown, &PROMETHEUS, data, |key, value| match key {
         "timeout" | "ignoreNullValues" | "namespace" | "metricName" => true,
         "activationThreshold" => active,
-        "unsafeSsl" => text(value) == "false",
+        "unsafeSsl" => value == "false",
         "serverAddress" | "query" | "threshold" => true,
         // The answer may be another one without it, or none.
         _ => false,
-    };
-    let lost = data.as_object().into_iter().flatten().filter(|(key, value)| !kept(key, value));
-    for (key, _) in lost {
-        not_kept(draft, &format!("{shown}: {key}"));
+    });
+}
+
+/// Comments on the parameters that became nothing; those without which the number is another one make a preview.
+fn rest(draft: &mut Draft, shown: &str, table: &Table, data: &Value, kept: impl Fn(&str, &str) -> bool) {
+    table.say(draft, &format!("{shown}: "), data);
+    for (key, value) in data.as_object().into_iter().flatten() {
+        if !kept(key, &text(value)) {
+            not_kept(draft, &format!("{shown}: {key}"));
+        }
     }
 }
 

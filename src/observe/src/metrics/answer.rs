@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use headroom_core::pods::input::{Number, Unknown};
+use headroom_core::pods::input::Unknown;
 use headroom_core::pods::moment::Moment;
 use headroom_core::quantity::Quantity;
 use headroom_core::time::Seconds;
@@ -183,7 +183,7 @@ pub(super) fn quantity(text: &str) -> Result<Quantity, Absurdity> {
 ///
 /// # Errors
 /// If it is NaN, infinite, or its thousandths do not fit 63 bits.
-pub(super) fn number(number: f64) -> Result<Number, Absurdity> {
+pub(super) fn number(number: f64) -> Result<Quantity, Absurdity> {
     if number.is_nan() {
         return Err(Absurdity::NotANumber);
     }
@@ -193,9 +193,7 @@ pub(super) fn number(number: f64) -> Result<Number, Absurdity> {
     // Quantities know nothing finer than a billionth, and round up to it.
     let number = if number != 0.0 && number.abs() < 1e-9 { 1e-9_f64.copysign(number) } else { number };
     // The shortest decimal text that reads back as the same float, so that 0.1 is 100 thousandths.
-    quantity(&number.to_string())
-        .map(Number::Quantity)
-        .map_err(|_| Absurdity::OutOfRange(format!("{number:e}")))
+    quantity(&number.to_string()).map_err(|_| Absurdity::OutOfRange(format!("{number:e}")))
 }
 
 /// The first `length` characters, so that a server's page of HTML does not fill a status.
@@ -234,7 +232,7 @@ mod tests {
         for (float, milli) in
             [(0.1, 100), (-2.5, -2500), (1e-9, 1), (-0.0, 0), (5e-324, 1), (12e9, 12_000_000_000_000)]
         {
-            let Ok(Number::Quantity(quantity)) = number(float) else { panic!("{float} is a number") };
+            let Ok(quantity) = number(float) else { panic!("{float} is a number") };
             assert_eq!(quantity.milli(), milli, "{float}");
         }
         assert_eq!(number(f64::NAN), Err(Absurdity::NotANumber));

@@ -567,7 +567,8 @@ fn push_parameters(path: &mut String, parameters: &[(&str, &str)]) {
 }
 
 /// Everything but the unreserved characters of RFC 3986 as `%XX`.
-pub(super) fn percent_encoded(text: &str) -> String {
+#[must_use]
+pub fn percent_encoded(text: &str) -> String {
     let mut encoded = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {

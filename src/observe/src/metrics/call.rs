@@ -114,17 +114,24 @@ pub(super) fn refusal(reply: &Reply, question: &Question) -> Failure {
         None => cut(&String::from_utf8_lossy(&reply.body), WORDS_MAX),
     };
     question.failure(match reply.status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Why::NotPermitted(message),
         // A server behind the API reports in its own words that it does not know this metric or object; the API server
         // itself reports that there is no such path, since no APIService has claimed it.
         StatusCode::NOT_FOUND if status_object.is_some() => Why::Empty,
         StatusCode::NOT_FOUND => Why::NotRegistered(not_registered(&question.source)),
         StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY => Why::Refused(message),
+        other => why_of_status(other, message),
+    })
+}
+
+/// What an error status means, whoever the server is.
+pub(super) fn why_of_status(status: StatusCode, message: String) -> Why {
+    match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Why::NotPermitted(message),
         StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
             Why::Outage(Outage::Unavailable(message))
         }
         other => Why::Outage(Outage::Status { code: other.as_u16(), message }),
-    })
+    }
 }
 
 /// Returns a message on the missing API group, and how to add it.

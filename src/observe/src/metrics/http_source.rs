@@ -6,7 +6,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use headroom_api::json_path::JsonPath;
-use headroom_core::pods::input::{Number, Sample};
+use headroom_core::pods::input::Sample;
 use headroom_core::quantity::Quantity;
 use http::{HeaderValue, Request, StatusCode, header};
 use kube::Client;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why, cut, number};
 use super::budget::Budget;
-use super::call::{NUMBER_MAX_BYTES, Reply, send};
+use super::call::{NUMBER_MAX_BYTES, Reply, send, why_of_status};
 use super::connect::{Credentials, connect};
 use super::declared::{Server, permits};
 
@@ -113,7 +113,7 @@ impl HttpServer {
         let request = request.body(Vec::new()).map_err(|error| question.refused(error))?;
         let (reply, _held) = send(client, request, deadline, NUMBER_MAX_BYTES, budget, question).await?;
         let value = read(&reply, &place, question)?;
-        Ok(Sample { value: Number::Quantity(value), at: None })
+        Ok(Sample::of(value))
     }
 
     /// The header of basic authentication, if the source asks for it. The file is small and in memory: a mounted Secret.
@@ -173,25 +173,15 @@ fn read(reply: &Reply, place: &JsonPath, question: &Question) -> Answer<Quantity
     if sum < 0.0 {
         return Err(question.failure(Why::Absurd(Absurdity::Negative(sum.to_string()))));
     }
-    match number(sum) {
-        Ok(Number::Quantity(quantity)) => Ok(quantity),
-        Ok(Number::NotFinite(text)) => {
-            Err(question.failure(Why::Absurd(Absurdity::OutOfRange(text.to_string()))))
-        }
-        Err(absurdity) => Err(question.failure(Why::Absurd(absurdity))),
-    }
+    number(sum).map_err(|absurdity| question.failure(Why::Absurd(absurdity)))
 }
 
 /// Converts an error status to a failure. A path that is not there may be the queue's that nobody has made yet, or a typing error.
 fn refusal(reply: &Reply, question: &Question) -> Failure {
     let message = cut(&String::from_utf8_lossy(&reply.body), 300);
     question.failure(match reply.status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Why::NotPermitted(message),
         StatusCode::BAD_REQUEST => Why::Refused(message),
         StatusCode::NOT_FOUND => Why::Empty,
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
-            Why::Outage(Outage::Unavailable(message))
-        }
-        other => Why::Outage(Outage::Status { code: other.as_u16(), message }),
+        other => why_of_status(other, message),
     })
 }

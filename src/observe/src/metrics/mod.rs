@@ -25,7 +25,7 @@ mod scaler_tests;
 mod tests;
 
 pub use answer::{Absurdity, Answer, Failure, Outage, Question, Why};
-pub use apis::{Bounds, ClusterMetrics, ReadObserver, SHARED_PART};
+pub use apis::{Bounds, ClusterMetrics, ReadObserver, SHARED_PART, percent_encoded};
 pub use http_source::{HttpQuery, HttpSource, number_at};
 pub use prometheus::{PrometheusSource, number_in};
 pub use promql::{Confined, QueryError, confine};

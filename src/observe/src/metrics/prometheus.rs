@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::answer::{Absurdity, Answer, Failure, Outage, Question, Why, cut, number};
 use super::apis::percent_encoded;
 use super::budget::Budget;
-use super::call::{NUMBER_MAX_BYTES, Reply, send};
+use super::call::{NUMBER_MAX_BYTES, Reply, send, why_of_status};
 use super::connect::{Credentials, connect};
 use super::declared::Server;
 use super::promql::{Confined, confine};
@@ -128,15 +128,9 @@ impl PrometheusServer {
             }
             None => (value.await?, None),
         };
-        let value = match number(value) {
-            Ok(Number::Quantity(quantity)) => Number::Quantity(quantity),
-            Ok(Number::NotFinite(text)) => {
-                return Err(question.failure(Why::Absurd(Absurdity::OutOfRange(text.to_string()))));
-            }
-            Err(absurdity) => return Err(question.failure(Why::Absurd(absurdity))),
-        };
+        let value = number(value).map_err(|absurdity| question.failure(Why::Absurd(absurdity)))?;
         let at = sampled_at(question, &confined, sampled, now)?;
-        Ok(Sample { value, at: Some(at) })
+        Ok(Sample { value: Number::Quantity(value), at: Some(at) })
     }
 
     /// The one number that an instant query comes to, NaN and infinities included.
@@ -212,12 +206,8 @@ fn refusal(reply: Reply, body: Option<Body>, question: &Question) -> Failure {
         None => cut(&String::from_utf8_lossy(&reply.body), 300),
     };
     question.failure(match reply.status {
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Why::NotPermitted(message),
         StatusCode::BAD_REQUEST if body.is_some() => Why::Refused(message),
-        StatusCode::SERVICE_UNAVAILABLE | StatusCode::BAD_GATEWAY | StatusCode::GATEWAY_TIMEOUT => {
-            Why::Outage(Outage::Unavailable(message))
-        }
-        other => Why::Outage(Outage::Status { code: other.as_u16(), message }),
+        other => why_of_status(other, message),
     })
 }
 

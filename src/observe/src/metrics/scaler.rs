@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
-use headroom_core::pods::input::{Number, Sample, ScalerReading};
+use headroom_core::pods::input::{Sample, ScalerReading};
 use headroom_core::quantity::Quantity;
 
 use super::answer::{Absurdity, Answer, Outage, Question, Why, cut, number, quantity};
@@ -265,8 +265,5 @@ fn read(float: f64, whole: i64) -> Result<Quantity, Absurdity> {
     if float == 0.0 {
         return quantity(&whole.to_string());
     }
-    match number(float)? {
-        Number::Quantity(quantity) => Ok(quantity),
-        Number::NotFinite(text) => Err(Absurdity::OutOfRange(text.to_string())),
-    }
+    number(float)
 }

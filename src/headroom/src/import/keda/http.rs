@@ -1,11 +1,11 @@
 //! Triggers of brokers and servers that answer with JSON over HTTP: RabbitMQ's management API, the monitoring endpoint of NATS, and servers
 //! of one's own.
 
+use headroom_observe::metrics::percent_encoded;
 use serde_json::{Value, json};
 
-use super::{Server, Servers, activation, not_kept, target, text};
+use super::{Server, Servers, activation, not_kept, rest, target, text};
 use crate::import::output::Draft;
-use crate::import::tables::Table;
 use crate::import::tables::keda::{METRICS_API, NATS_JETSTREAM, RABBITMQ};
 use crate::import::tables::shown as shortened;
 
@@ -77,7 +77,7 @@ pub(super) fn rabbitmq(draft: &mut Draft, shown: &str, trigger: &Value, servers:
     let threshold =
         [text(&data["value"]), text(&data["queueLength"])].into_iter().find(|one| !one.is_empty());
     let asked = Asked {
-        path: format!("/{}/{}", encoded(&vhost), encoded(&queue)),
+        path: format!("/{}/{}", percent_encoded(&vhost), percent_encoded(&queue)),
         value: value.to_owned(),
         threshold: threshold.unwrap_or_else(|| QUEUE_LENGTH.to_owned()),
         activation: "activationValue",
@@ -87,8 +87,6 @@ pub(super) fn rabbitmq(draft: &mut Draft, shown: &str, trigger: &Value, servers:
     rest(draft, shown, &RABBITMQ, data, |key, value| match key {
         "activationValue" => active,
         "unsafeSsl" => value == "false",
-        "hostFromEnv" | "usernameFromEnv" | "passwordFromEnv" | "useRegex" | "operation" | "pageSize"
-        | "timeout" => true,
         _ => RABBITMQ.paths().iter().any(|path| path == key),
     });
 }
@@ -112,7 +110,7 @@ pub(super) fn nats(draft: &mut Draft, shown: &str, trigger: &Value, servers: &mu
     let url = format!("{scheme}://{endpoint}");
     let lag = text(&data["lagThreshold"]);
     let asked = Asked {
-        path: format!("/jsz?acc={}&consumers=true", encoded(&account)),
+        path: format!("/jsz?acc={}&consumers=true", percent_encoded(&account)),
         value: format!(
             "$.account_details[?@.name=='{account}'].stream_detail[?@.name=='{stream}']\
              .consumer_detail[?@.name=='{consumer}']['num_pending','num_ack_pending']"
@@ -165,22 +163,6 @@ fn push(draft: &mut Draft, shown: &str, trigger: &Value, asked: Asked, source: S
     let active = activation(draft, shown, &trigger["metadata"], parameter, &mut metric);
     draft.push("metrics", metric, "");
     active
-}
-
-/// Comments on the parameters that became nothing; those without which the number is another one make a preview.
-pub(super) fn rest(
-    draft: &mut Draft,
-    shown: &str,
-    table: &Table,
-    data: &Value,
-    kept: impl Fn(&str, &str) -> bool,
-) {
-    table.say(draft, &format!("{shown}: "), data);
-    for (key, value) in data.as_object().into_iter().flatten() {
-        if !kept(key, &text(value)) {
-            not_kept(draft, &format!("{shown}: {key}"));
-        }
-    }
 }
 
 /// An address such as `amqp://name:password@host:5672/vhost`, without name and password.
@@ -246,16 +228,6 @@ fn json_path(place: &str) -> Option<String> {
     Some(path)
 }
 
-/// Everything but the unreserved characters of RFC 3986 as `%XX`.
-fn encoded(text: &str) -> String {
-    let one = |byte: u8| match byte {
-        b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
-        _ if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    text.bytes().map(one).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,6 +263,6 @@ mod tests {
             of("https://rabbit:443/path/api/queues", "shop")
         );
         assert_eq!(host("http://rabbit:15672/"), of("http://rabbit:15672/api/queues", ""));
-        assert_eq!(encoded("/"), "%2F");
+        assert_eq!(percent_encoded("/"), "%2F");
     }
 }

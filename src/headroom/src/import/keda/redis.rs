@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::http::rest;
-use super::{Server, Servers, activation, is_address, not_kept, target, text};
+use super::{Server, Servers, activation, is_address, not_kept, rest, target, text};
 use crate::import::output::Draft;
 use crate::import::tables::keda::{REDIS, REDIS_STREAMS};
 use crate::import::tables::shown as shortened;
