@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
+use crate::binaries;
 use crate::operator::OperatorBuilder;
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 mod bed;
 mod bridge;
@@ -108,15 +108,13 @@ impl Aws {
             log: folder.join("asgsim.log"),
         };
         let process = Process::start(recipe)?;
-        let port = wait::until("the simulator listens", START_DEADLINE, async || {
-            if let Err(ended) = process.check_running() {
-                return Ok(Err(ended));
-            }
-            let log = process.log();
-            let line = log.lines().find_map(|line| line.strip_prefix("listening on "));
-            Ok(Ok(line.context("it says no port")?.parse()?))
-        })
-        .await??;
+        let port = process
+            .until("the simulator listens", START_DEADLINE, async || {
+                let log = process.log();
+                let line = log.lines().find_map(|line| line.strip_prefix("listening on "));
+                Ok(line.context("it says no port")?.parse()?)
+            })
+            .await?;
         let aws = Self { process, port };
         aws.warm_up().await?;
         Ok(aws)

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
 use crate::process::{Process, Recipe};
-use crate::{binaries, permissions, wait};
+use crate::{binaries, permissions};
 
 /// Namespace of the Cluster.
 pub const NAMESPACE: &str = "capi";
@@ -73,15 +73,13 @@ impl ClusterApi {
     /// controllers have seen it.
     pub async fn deployment(&self, cluster: &ControlPlane, name: &str, max: u32) -> Result<()> {
         cluster.create(machine_deployment(name, max)).await?;
-        wait::until("Cluster API has seen the MachineDeployment", START_DEADLINE, async || {
-            if let Err(ended) = self.process.check_running() {
-                return Ok(Err(ended));
-            }
-            let found = get(cluster, "MachineDeployment", name).await?;
-            ensure!(found["status"]["observedGeneration"].is_i64(), "its status is {}", found["status"]);
-            Ok(Ok(()))
-        })
-        .await?
+        self.process
+            .until("Cluster API has seen the MachineDeployment", START_DEADLINE, async || {
+                let found = get(cluster, "MachineDeployment", name).await?;
+                ensure!(found["status"]["observedGeneration"].is_i64(), "its status is {}", found["status"]);
+                Ok(())
+            })
+            .await
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use crate::control_plane::{ControlPlane, User, free_ports};
 use crate::kwok_groups::{self, Group};
 use crate::process::{Process, Recipe};
-use crate::{binaries, http, wait};
+use crate::{binaries, http};
 
 /// Another program to run instead, such as a newer version with the KWOK provider.
 pub const BINARY: &str = "CLUSTER_AUTOSCALER_BIN";
@@ -45,14 +45,12 @@ impl ClusterAutoscaler {
             env: kwok_groups::env(&kubeconfig),
             log: cluster.folder().join("logs/cluster-autoscaler.log"),
         })?;
-        wait::until("Cluster Autoscaler answers", START_DEADLINE, async || {
-            if let Err(ended) = process.check_running() {
-                return Ok(Err(ended));
-            }
-            http::get(port, "/health-check").await?;
-            Ok(Ok(()))
-        })
-        .await??;
+        process
+            .until("Cluster Autoscaler answers", START_DEADLINE, async || {
+                http::get(port, "/health-check").await?;
+                Ok(())
+            })
+            .await?;
         Ok(Self { process })
     }
 

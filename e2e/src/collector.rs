@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 
+use crate::binaries;
 use crate::control_plane::free_ports;
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -45,14 +45,13 @@ impl Collector {
             log: folder.join("collector.log"),
         })?;
         let collector = Self { process, port, received };
-        wait::until("the collector listens", START_DEADLINE, async || {
-            if let Err(ended) = collector.process.check_running() {
-                return Ok(Err(ended));
-            }
-            tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
-            Ok(Ok(()))
-        })
-        .await??;
+        collector
+            .process
+            .until("the collector listens", START_DEADLINE, async || {
+                tokio::net::TcpStream::connect(("127.0.0.1", port)).await?;
+                Ok(())
+            })
+            .await?;
         Ok(collector)
     }
 

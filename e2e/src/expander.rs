@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::binaries;
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -50,14 +50,13 @@ impl ExpanderServer {
             log: folder.join("logs/expander.log"),
         };
         let server = Self { process: Process::start(recipe)?, address, answers };
-        wait::until("the server of expander Grpc listens", START_DEADLINE, async || {
-            if let Err(ended) = server.process.check_running() {
-                return Ok(Err(ended));
-            }
-            ensure!(server.process.log().contains("listening on "), "it has not said so");
-            Ok(Ok(()))
-        })
-        .await??;
+        server
+            .process
+            .until("the server of expander Grpc listens", START_DEADLINE, async || {
+                ensure!(server.process.log().contains("listening on "), "it has not said so");
+                Ok(())
+            })
+            .await?;
         Ok(server)
     }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use serde_json::json;
 
+use crate::binaries;
 use crate::control_plane::ControlPlane;
 use crate::kwok_groups::{self, Group};
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -73,15 +73,13 @@ impl ExternalServer {
     }
 
     async fn ready(&self, starts: usize) -> Result<()> {
-        wait::until("the externalgrpc server listens", START_DEADLINE, async || {
-            if let Err(ended) = self.process.check_running() {
-                return Ok(Err(ended));
-            }
-            let seen = self.process.log().matches("listening on ").count();
-            anyhow::ensure!(starts <= seen, "it has said so {seen} times");
-            Ok(Ok(()))
-        })
-        .await?
+        self.process
+            .until("the externalgrpc server listens", START_DEADLINE, async || {
+                let seen = self.process.log().matches("listening on ").count();
+                anyhow::ensure!(starts <= seen, "it has said so {seen} times");
+                Ok(())
+            })
+            .await
     }
 }
 

@@ -7,9 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
+use crate::binaries;
 use crate::pki::MutualTls;
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -48,15 +48,13 @@ impl ExternalScaler {
     }
 
     async fn ready(&self, starts: usize) -> Result<()> {
-        wait::until("the external scaler listens", START_DEADLINE, async || {
-            if let Err(ended) = self.process.check_running() {
-                return Ok(Err(ended));
-            }
-            let seen = self.log().matches("listening on ").count();
-            ensure!(starts <= seen, "it has said so {seen} times");
-            Ok(Ok(()))
-        })
-        .await?
+        self.process
+            .until("the external scaler listens", START_DEADLINE, async || {
+                let seen = self.log().matches("listening on ").count();
+                ensure!(starts <= seen, "it has said so {seen} times");
+                Ok(())
+            })
+            .await
     }
 
     /// Host and port.

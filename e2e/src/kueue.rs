@@ -58,14 +58,13 @@ impl Kueue {
         ];
         let kueue = Self::run(cluster, &program.join("bin/kueue"), args)?;
         kueue.take_certificates(cluster, &certificates).await?;
-        wait::until("the webhooks of Kueue answer", START_DEADLINE, async || {
-            if let Err(ended) = kueue.process.check_running() {
-                return Ok(Err(ended));
-            }
-            cluster.apply(flavor()).await?;
-            Ok(Ok(()))
-        })
-        .await??;
+        kueue
+            .process
+            .until("the webhooks of Kueue answer", START_DEADLINE, async || {
+                cluster.apply(flavor()).await?;
+                Ok(())
+            })
+            .await?;
         Ok(kueue)
     }
 

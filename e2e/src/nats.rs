@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::binaries;
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -43,14 +43,13 @@ impl Nats {
             log: folder.join("logs/nats.log"),
         };
         let server = Self { process: Process::start(recipe)?, program, client, monitoring };
-        wait::until("NATS listens", START_DEADLINE, async || {
-            if let Err(ended) = server.process.check_running() {
-                return Ok(Err(ended));
-            }
-            ensure!(server.process.log().contains("listening on "), "it has not said so");
-            Ok(Ok(()))
-        })
-        .await??;
+        server
+            .process
+            .until("NATS listens", START_DEADLINE, async || {
+                ensure!(server.process.log().contains("listening on "), "it has not said so");
+                Ok(())
+            })
+            .await?;
         Ok(server)
     }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::control_plane::{ControlPlane, User, free_ports};
 use crate::link::Link;
 use crate::process::{Process, Recipe, Signal};
-use crate::{binaries, http, permissions, wait};
+use crate::{binaries, http, permissions};
 
 /// An operator about to be started; see [`ControlPlane::operator`].
 #[derive(Debug, Clone)]
@@ -136,14 +136,12 @@ impl Operator {
 
     /// Waits up to 60 s until /readyz returns 200: its caches are synced, be it leader or standby.
     pub async fn ready(&self) -> Result<()> {
-        wait::until(&format!("{} is ready", self.process.name()), Duration::from_secs(60), async || {
-            if let Err(ended) = self.process.check_running() {
-                return Ok(Err(ended));
-            }
-            self.get("/readyz").await?;
-            Ok(Ok(()))
-        })
-        .await?
+        self.process
+            .until(&format!("{} is ready", self.process.name()), Duration::from_secs(60), async || {
+                self.get("/readyz").await?;
+                Ok(())
+            })
+            .await
     }
 
     /// The address of its live page.

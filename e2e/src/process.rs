@@ -124,6 +124,21 @@ impl Process {
         Ok(())
     }
 
+    /// As [`wait::until`], and an error at once when it has ended.
+    pub async fn until<T>(
+        &self,
+        what: &str,
+        deadline: Duration,
+        mut probe: impl AsyncFnMut() -> Result<T>,
+    ) -> Result<T> {
+        wait::until(what, deadline, async || match self.check_running() {
+            Ok(()) => probe().await.map(Ok),
+            // A dead program ends the wait through its own message in the result.
+            Err(ended) => Ok(Err(ended)),
+        })
+        .await?
+    }
+
     /// Waits for it to end by itself; an error contains the end of its log.
     pub async fn wait_exit(&self, deadline: Duration) -> Result<ExitStatus> {
         wait::until(&format!("{} ends", self.name()), deadline, async || {

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::control_plane::free_ports;
 use crate::process::{Process, Recipe};
-use crate::{binaries, http, wait};
+use crate::{binaries, http};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -49,14 +49,13 @@ impl Prometheus {
             log: folder.join("prometheus.log"),
         })?;
         let server = Self { process, port };
-        wait::until("Prometheus is ready", START_DEADLINE, async || {
-            if let Err(ended) = server.process.check_running() {
-                return Ok(Err(ended));
-            }
-            http::get(server.port, "/-/ready").await?;
-            Ok(Ok(()))
-        })
-        .await??;
+        server
+            .process
+            .until("Prometheus is ready", START_DEADLINE, async || {
+                http::get(server.port, "/-/ready").await?;
+                Ok(())
+            })
+            .await?;
         Ok(server)
     }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::binaries;
 use crate::process::{Process, Recipe};
-use crate::{binaries, wait};
 
 const START_DEADLINE: Duration = Duration::from_secs(60);
 
@@ -38,14 +38,13 @@ impl Redis {
             log: folder.join("logs/redis.log"),
         };
         let server = Self { process: Process::start(recipe)?, programs, port, password };
-        wait::until("Redis listens", START_DEADLINE, async || {
-            if let Err(ended) = server.process.check_running() {
-                return Ok(Err(ended));
-            }
-            ensure!(server.call(&["PING"])?.contains("PONG"), "it does not answer");
-            Ok(Ok(()))
-        })
-        .await??;
+        server
+            .process
+            .until("Redis listens", START_DEADLINE, async || {
+                ensure!(server.call(&["PING"])?.contains("PONG"), "it does not answer");
+                Ok(())
+            })
+            .await?;
         Ok(server)
     }
 
