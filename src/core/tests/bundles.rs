@@ -28,7 +28,7 @@ fn nodes(pool: usize, reason: Reason, groups: u32, each: u32) -> impl Iterator<I
             guarded: Vec::new(),
             surges: Vec::new(),
             since: None,
-            fresh_until: None,
+            fresh: None,
             replaced: false,
         }
     };

@@ -123,7 +123,7 @@ impl Replacing {
             candidate.reason = Reason::Consolidated;
         }
         candidate.replaced = true;
-        candidate.fresh_until = None;
+        candidate.fresh = None;
         None
     }
 

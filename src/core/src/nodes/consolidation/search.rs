@@ -155,7 +155,7 @@ fn suitable(ctx: &Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) -> Vec<
             && one.is_for_use()
             && one.waits_for.is_none()
             && !cooling
-            && candidates::fresh_until(node, &one.movable, pool, scene).is_none()
+            && candidates::fresh(node, &one.movable, pool, scene).is_none()
             && !scene.health.forbids(&one.zone)
             && allowance.clone().take(pool, Reason::Consolidated).is_ok()
     };

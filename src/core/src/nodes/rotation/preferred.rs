@@ -11,8 +11,9 @@ use crate::nodes::context::Context;
 use crate::nodes::packing::Growable;
 use crate::nodes::removal::Scene;
 use crate::nodes::rotation::turn::{homeless, may_turn, next_turn};
-use crate::nodes::scale_down::candidates::Candidate;
+use crate::nodes::scale_down::candidates::{Candidate, Fresh};
 use crate::nodes::scale_down::minimums;
+use crate::nodes::scale_down::verdicts::Verdict;
 use crate::nodes::scale_up;
 use crate::nodes::scale_up::limits;
 use crate::nodes::state::backoff;
@@ -62,7 +63,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
                 continue;
             }
             let suited = suited(ctx, scene, other, &nodes);
-            note(ctx, &suited, other);
+            note(ctx, scene, &suited, other);
             if replace(ctx, scene, (pool, other, by), suited) {
                 break;
             }
@@ -71,12 +72,10 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
     scene.work_done();
 }
 
-/// Time until which the node or one of these pods is too young to be moved to a preferred pool; `None` when none is.
+/// The node or one of these pods, if it is too young to be moved to a preferred pool.
 #[must_use]
-pub fn fresh_until(node: &Node, movable: &[PodId], scene: &Scene<'_>) -> Option<UnixTime> {
-    let pods = movable.iter().map(|id| scene.world.pod(*id).pod.created_at);
-    let until = pods.chain([node.created_at]).max()?.plus(RESTS_FOR);
-    Some(until).filter(|until| scene.now < *until)
+pub fn fresh(node: &Node, movable: &[PodId], scene: &Scene<'_>) -> Option<Fresh> {
+    Fresh::of(movable, Some(node.created_at), RESTS_FOR, scene)
 }
 
 /// Time up to and including which a group has failed too recently to be bought from in place of others, if it has.
@@ -112,13 +111,13 @@ pub(in crate::nodes) fn comes_back(
     if memory.and_then(|memory| backoff::quiet_until(memory, group)).is_none() {
         return false;
     }
-    let fresh = |one: &Candidate| {
+    let is_fresh = |one: &Candidate| {
         let (_, node, _) = scene.world.node_named(&one.victim.node)?;
-        fresh_until(node, &one.movable, scene)
+        fresh(node, &one.movable, scene)
     };
-    let until = others.find_map(fresh);
-    until.into_iter().for_each(|at| ctx.wake.note(at));
-    until.is_some()
+    let found = others.find_map(is_fresh);
+    found.into_iter().for_each(|fresh| ctx.wake.note(fresh.until));
+    found.is_some()
 }
 
 /// Nodes that leave, wait for others already, or have a place for their pods and a clock that runs.
@@ -193,15 +192,17 @@ fn suited(ctx: &mut Context<'_>, scene: &Scene<'_>, pool: &Pool, nodes: &[Candid
 }
 
 /// Says of well-used nodes what they wait for.
-fn note(ctx: &mut Context<'_>, nodes: &[Candidate], pool: &Pool) {
-    let fresh: BTreeMap<&Arc<str>, Option<UnixTime>> =
-        nodes.iter().map(|one| (&one.victim.node, one.fresh_until)).collect();
+fn note(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: &[Candidate], pool: &Pool) {
+    let fresh: BTreeMap<&Arc<str>, Option<Fresh>> =
+        nodes.iter().map(|one| (&one.victim.node, one.fresh)).collect();
     for verdict in &mut ctx.reasons.nodes {
         if verdict.reason != Reason::NotUnderutilized {
             continue;
         }
         match fresh.get(&verdict.node) {
-            Some(Some(_)) => verdict.reason = Reason::RecentlyDisrupted,
+            Some(Some(fresh)) => {
+                Verdict { reason: verdict.reason, object: verdict.object } = fresh.verdict(scene)
+            }
             Some(None) => {
                 verdict.reason = Reason::AwaitsPreferredPool;
                 verdict.object = Some(format!("pool/{}", pool.name).into());
@@ -218,8 +219,8 @@ fn replace(
     (pool, other, by): (&Pool, &Pool, By),
     mut left: Vec<Candidate>,
 ) -> bool {
-    left.iter().filter_map(|one| one.fresh_until).for_each(|at| ctx.wake.note(at));
-    left.retain(|one| one.fresh_until.is_none());
+    left.iter().filter_map(|one| one.fresh).for_each(|fresh| ctx.wake.note(fresh.until));
+    left.retain(|one| one.fresh.is_none());
     let Some(state) = ctx.cluster.pools.get(&other.name) else { return false };
     let barred = limits::pool_barrier(state, ctx.next.pools.get(&other.name)).is_some();
     if left.is_empty() || barred || !may_turn(ctx, other, scene) {

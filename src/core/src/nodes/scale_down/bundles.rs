@@ -141,7 +141,7 @@ mod tests {
                 guarded: Vec::new(),
                 surges: Vec::new(),
                 since: None,
-                fresh_until: None,
+                fresh: None,
                 replaced: false,
             }
         };

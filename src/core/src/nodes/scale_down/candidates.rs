@@ -67,10 +67,49 @@ pub struct Candidate {
     pub surges: Vec<Surging>,
     /// Time since which it has been unneeded.
     pub since: Option<UnixTime>,
-    /// Time until which it is too young to be moved, or one of its pods is; only for `Consolidated` and `NotPreferred`.
-    pub fresh_until: Option<UnixTime>,
+    /// The youngest of it and its pods, while that is too young to be moved; only for those that would go for their use or cost.
+    pub fresh: Option<Fresh>,
     /// True if nodes that cost less were bought in its place and are ready: it has no clock to wait for.
     pub replaced: bool,
+}
+
+/// What is too young on a node for it to be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fresh {
+    /// Time until which it is.
+    pub until: UnixTime,
+    /// The pod; `None` if it is the node itself.
+    pub pod: Option<PodId>,
+}
+
+impl Fresh {
+    /// The youngest of these pods, and of the node where its creation is given, for as long as it is younger than `rest`.
+    #[must_use]
+    pub fn of(movable: &[PodId], node: Option<UnixTime>, rest: Seconds, scene: &Scene<'_>) -> Option<Self> {
+        let pods = movable.iter().map(|id| (scene.world.pod(*id).pod.created_at, Some(*id)));
+        // Of pods of one second always the same, whatever order they came in.
+        let key = |pod: Option<PodId>| pod.map(|id| &scene.world.pod(id).pod.key);
+        let youngest = pods
+            .chain(node.map(|at| (at, None)))
+            .max_by(|(a, pod), (b, other)| a.cmp(b).then_with(|| key(*pod).cmp(&key(*other))))?;
+        let fresh = Self { until: youngest.0.plus(rest), pod: youngest.1 };
+        Some(fresh).filter(|fresh| scene.now < fresh.until)
+    }
+
+    /// The one that is too young for longer.
+    #[must_use]
+    pub fn longer(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        one.into_iter().chain(other).max_by_key(|fresh| fresh.until)
+    }
+
+    /// Why the node stays.
+    #[must_use]
+    pub fn verdict(&self, scene: &Scene<'_>) -> Verdict {
+        match self.pod {
+            Some(pod) => Verdict::pod(Reason::RecentlyDisrupted, &scene.world.pod(pod).pod.key),
+            None => Reason::RecentlyDisrupted.into(),
+        }
+    }
 }
 
 /// Effect of a candidate's pods on its removal.
@@ -248,9 +287,9 @@ pub fn classify(
                 (false, false) => Reason::Underutilized,
             };
             let mut candidate = candidate(ix, node, member, reason, load, since);
-            candidate.fresh_until = match reason {
-                Reason::Consolidated => fresh_until(node, &candidate.movable, pool, scene),
-                Reason::NotPreferred => preferred::fresh_until(node, &candidate.movable, scene),
+            candidate.fresh = match reason {
+                Reason::Consolidated => fresh(node, &candidate.movable, pool, scene),
+                Reason::NotPreferred => preferred::fresh(node, &candidate.movable, scene),
                 _ => None,
             };
             Classification::Candidate(candidate)
@@ -258,13 +297,11 @@ pub fn classify(
     }
 }
 
-/// Time until which the node or one of these pods is too young to be disturbed by consolidation; `None` when none is.
+/// The node or one of these pods, if it is too young to be disturbed by consolidation.
 #[must_use]
-pub fn fresh_until(node: &Node, movable: &[PodId], pool: &Pool, scene: &Scene<'_>) -> Option<UnixTime> {
+pub fn fresh(node: &Node, movable: &[PodId], pool: &Pool, scene: &Scene<'_>) -> Option<Fresh> {
     let Policy::WhenCheaper(consolidation) = pool.scale_down.policy else { return None };
-    let pods = movable.iter().map(|id| scene.world.pod(*id).pod.created_at);
-    let until = pods.chain([node.created_at]).max()?.plus(consolidation.consolidate_after);
-    Some(until).filter(|until| scene.now < *until)
+    Fresh::of(movable, Some(node.created_at), consolidation.consolidate_after, scene)
 }
 
 fn candidate(
@@ -290,7 +327,7 @@ fn candidate(
         guarded,
         surges: Vec::new(),
         since,
-        fresh_until: None,
+        fresh: None,
         replaced: false,
     }
 }

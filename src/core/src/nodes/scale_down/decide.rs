@@ -13,7 +13,7 @@ use crate::nodes::removal::{Opening, Scene, holds_node, open_intent};
 use crate::nodes::rotation;
 use crate::nodes::scale_down::budgets::{self, Allowance};
 use crate::nodes::scale_down::bundles;
-use crate::nodes::scale_down::candidates::{self, Candidate, Classification};
+use crate::nodes::scale_down::candidates::{self, Candidate, Classification, Fresh};
 use crate::nodes::scale_down::drainability::Disruptions;
 use crate::nodes::scale_down::eviction_cooldown::Cooldowns;
 use crate::nodes::scale_down::message::message;
@@ -349,8 +349,8 @@ impl<'a, 's> Pass<'a, 's> {
             && candidate.is_for_use()
         {
             let cooldown = self.scene.config.pools[candidate.pool].scale_down.eviction_cooldown;
-            let until = self.cooldowns.until(&candidate.movable, self.scene.world, cooldown, self.scene.now);
-            candidate.fresh_until = candidate.fresh_until.max(until);
+            let came = self.cooldowns.youngest(&candidate.movable, cooldown, self.scene);
+            candidate.fresh = Fresh::longer(candidate.fresh, came);
         }
         classified
     }
@@ -489,7 +489,7 @@ impl<'a, 's> Pass<'a, 's> {
             // Classified anew as what they are, nodes that are well used, by the next plan.
             found.iter_mut().filter(|candidate| candidate.replaced).for_each(|candidate| {
                 candidate.replaced = false;
-                candidate.fresh_until = Some(self.scene.now.plus(Seconds(1)));
+                candidate.fresh = Some(Fresh { until: self.scene.now.plus(Seconds(1)), pod: None });
             });
         }
     }

@@ -7,9 +7,11 @@ use std::sync::Arc;
 use crate::config::Config;
 use crate::history::{Evicted, History, PoolHistory};
 use crate::nodes::CLOCKS_DIFFER;
+use crate::nodes::removal::Scene;
+use crate::nodes::scale_down::candidates::Fresh;
 use crate::time::{Seconds, UnixTime};
+use crate::world::PodId;
 use crate::world::pod::Pod;
-use crate::world::{PodId, World};
 
 /// The longest cooldown of any pool: the pod may come to each of them.
 #[must_use]
@@ -52,15 +54,15 @@ impl Cooldowns {
         Self(earliest)
     }
 
-    /// Time until which one of these pods must not be moved; `None` when all may be.
+    /// The pod among these that came in place of an evicted one last, while it must not be moved; `None` when all may be.
     #[must_use]
-    pub fn until(&self, pods: &[PodId], world: &World, cooldown: Seconds, now: UnixTime) -> Option<UnixTime> {
+    pub fn youngest(&self, pods: &[PodId], cooldown: Seconds, scene: &Scene<'_>) -> Option<Fresh> {
         if self.0.is_empty() {
             return None;
         }
-        let pods = pods.iter().map(|id| &world.pod(*id).pod).filter(|pod| self.came_for_another(pod));
-        let until = pods.map(|pod| pod.created_at.plus(cooldown)).max();
-        until.filter(|until| now < *until)
+        let came = |id: &PodId| self.came_for_another(&scene.world.pod(*id).pod);
+        let came: Vec<PodId> = pods.iter().copied().filter(came).collect();
+        Fresh::of(&came, None, cooldown, scene)
     }
 
     fn came_for_another(&self, pod: &Pod) -> bool {

@@ -45,10 +45,10 @@ impl Pass<'_, '_> {
     /// Keeps a node that waits for one of a preferred pool if it, or a pod that came meanwhile, is too young to be moved.
     pub(in crate::nodes) fn keep_rested(&mut self, classified: Classification) -> Classification {
         let Classification::Candidate(candidate) = &classified else { return classified };
-        match candidate.fresh_until.filter(|_| candidate.reason == Reason::NotPreferred) {
-            Some(until) => {
-                self.wake(until);
-                Classification::Stays(Reason::RecentlyDisrupted.into())
+        match candidate.fresh.filter(|_| candidate.reason == Reason::NotPreferred) {
+            Some(fresh) => {
+                self.wake(fresh.until);
+                Classification::Stays(fresh.verdict(self.scene))
             }
             None => classified,
         }

@@ -64,7 +64,7 @@ impl Pass<'_, '_> {
             snapshot.remove(pod, node);
         }
         for candidate in found {
-            if candidate.fresh_until.is_some() {
+            if candidate.fresh.is_some() {
                 continue;
             }
             if CONSOLIDATION_WORK_MAX < snapshot.work_units.saturating_sub(self.work_before) {

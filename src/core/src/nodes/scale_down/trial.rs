@@ -52,9 +52,9 @@ impl Pass<'_, '_> {
                 if well_used { Reason::NotUnderutilized } else { Reason::ClusterMinimumReached }.into()
             );
         }
-        if let Some(at) = candidate.fresh_until {
-            self.wake(at);
-            return Err(Reason::RecentlyDisrupted.into());
+        if let Some(fresh) = candidate.fresh {
+            self.wake(fresh.until);
+            return Err(fresh.verdict(self.scene));
         }
         if well_used && CONSOLIDATION_WORK_MAX < snapshot.work_units.saturating_sub(self.work_before) {
             let since = memory.and_then(|memory| memory.unneeded.get(&candidate.victim.node).copied());
