@@ -6,6 +6,7 @@
 //! (it watches), so its own evaluation is its log's line, with the log's time.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -29,6 +30,8 @@ const PERIOD_SECONDS: f64 = 15.0;
 const QUICK_PERIOD_SECONDS: u32 = 2;
 /// Beginning of the names of their policies.
 const QUICK: &str = "quick-";
+/// Beginning of the names of the workloads whose server never answers.
+const HANGING: &str = "hanging-";
 /// Pods on one node.
 const PODS_PER_NODE: u32 = 100;
 /// Objects that are created at once.
@@ -48,6 +51,9 @@ struct Args {
     /// Number of those HPAs that the operator looks at every 2 s, by a policy of their own.
     #[arg(long, default_value_t = 0)]
     quick: u32,
+    /// Number of more workloads of the operator, whose only metric is asked of a server that accepts connections and never answers.
+    #[arg(long, default_value_t = 0)]
+    hanging: u32,
     /// Length of the measurement, in seconds, after every workload was looked at.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
@@ -101,8 +107,10 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
         options = options.without_hpa_controller();
     }
     let cluster = ControlPlane::start(options).await?;
-    put_nodes(&cluster, (args.hpas * args.pods_each).div_ceil(PODS_PER_NODE)).await?;
-    create_all(&cluster, args.hpas, |number| load(number, args.pods_each)).await?;
+    // Its backlog takes connections, and nobody reads them.
+    let silent = TcpListener::bind("127.0.0.1:0")?;
+    put_nodes(&cluster, (args.hpas * args.pods_each + args.hanging).div_ceil(PODS_PER_NODE)).await?;
+    create_all(&cluster, args.hpas, |number| load(&name(number), args.pods_each)).await?;
     wait::until("all pods run", DEADLINE, async || {
         let count = usize::try_from(args.hpas * args.pods_each)?;
         tokio::time::sleep(Duration::from_secs(2)).await;
@@ -111,7 +119,7 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
     .await?;
     let operator = match who {
         Who::ControllerManager => None,
-        Who::Operator => Some(start_operator(&cluster).await?),
+        Who::Operator => Some(start_operator(&cluster, &silent).await?),
     };
     eprintln!("{who:?}: the pods run; what everything costs without HPAs is measured");
     let worker = match &operator {
@@ -125,6 +133,8 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
     if who == Who::Operator {
         // Before the HPAs: a policy that comes later finds that the operator has made one.
         create_all(&cluster, args.quick, quick_policy).await?;
+        create_all(&cluster, args.hanging, |number| load(&hanging(number), 1)).await?;
+        create_all(&cluster, args.hanging, hanging_policy).await?;
     }
     create_all(&cluster, args.hpas, autoscaler).await?;
     wait::until("every HPA has a status", DEADLINE, async || {
@@ -147,6 +157,7 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
         Some(operator) => looks_in_log(&operator.log(), start),
         None => looks_in_calls(&calls),
     };
+    let (_, looks): (Looks, Looks) = looks.into_iter().partition(|(name, _)| name.contains(HANGING));
     ensure!(looks.len() == usize::try_from(args.hpas)?, "only {} workloads were looked at", looks.len());
     let (quick, usual): (Looks, Looks) = looks.into_iter().partition(|(name, _)| name.contains(QUICK));
     Ok(Measured {
@@ -168,9 +179,12 @@ async fn cost(worker: &Process, api_server: &Process, length: Duration) -> Resul
     Ok(((worker.cpu_seconds()? - first.0) / seconds, (api_server.cpu_seconds()? - first.1) / seconds))
 }
 
-async fn start_operator(cluster: &ControlPlane) -> Result<Operator> {
+/// `silent` never answers.
+async fn start_operator(cluster: &ControlPlane, silent: &TcpListener) -> Result<Operator> {
     let shortest = format!("{QUICK_PERIOD_SECONDS}s");
-    let workloads = json!({"hpaOwnership": "Replace", "minSyncPeriod": shortest});
+    let url = format!("http://{}", silent.local_addr()?);
+    let sources = json!([{"name": "silent", "prometheus": {"url": url}}]);
+    let workloads = json!({"hpaOwnership": "Replace", "minSyncPeriod": shortest, "metricSources": sources});
     cluster.apply(cluster_policy(json!({"workloads": workloads}))).await?;
     let operator = cluster
         .operator()
@@ -183,8 +197,8 @@ async fn start_operator(cluster: &ControlPlane) -> Result<Operator> {
 }
 
 /// A Deployment whose pods use what their HPA wants, give or take nothing: its size never changes.
-fn load(number: u32, pods: u32) -> Value {
-    deployment(&name(number))
+fn load(name: &str, pods: u32) -> Value {
+    deployment(name)
         .replicas(pods)
         .requests("100m", "64Mi")
         .pod_annotation("kwok.x-k8s.io/usage-cpu", "60m")
@@ -218,6 +232,27 @@ fn quick_policy(number: u32) -> Value {
             "timing": {"syncPeriod": format!("{QUICK_PERIOD_SECONDS}s")},
         },
     })
+}
+
+/// The policy of a Deployment whose server never answers.
+fn hanging_policy(number: u32) -> Value {
+    let name = hanging(number);
+    json!({
+        "apiVersion": "headroom.dev/v1alpha1",
+        "kind": "ScalingPolicy",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
+            "minReplicas": 1,
+            "maxReplicas": 10,
+            "metrics": [{"type": "Prometheus", "prometheus": {"source": "silent", "query": "sum(load)",
+                "target": {"type": "AverageValue", "averageValue": "1"}}}],
+        },
+    })
+}
+
+fn hanging(number: u32) -> String {
+    format!("{HANGING}{number:05}")
 }
 
 fn name(number: u32) -> String {
