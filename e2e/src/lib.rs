@@ -53,6 +53,7 @@ mod reaper;
 pub mod redis;
 pub mod registry;
 pub mod removal;
+pub mod rollouts;
 pub mod shrink;
 pub mod tls;
 pub mod tools;

@@ -31,6 +31,8 @@ mod beside_other_autoscalers;
 #[cfg(test)]
 mod budget_window;
 #[cfg(test)]
+mod canary_changes_no_size;
+#[cfg(test)]
 mod capacity_buffer;
 #[cfg(test)]
 mod capacity_quota;

@@ -54,6 +54,7 @@ mod removal_marks;
 mod repair;
 mod replacement_choice;
 mod replicas;
+mod replicas_in_rollouts;
 mod replicas_memory;
 mod replicas_reported;
 mod requests;

@@ -88,7 +88,11 @@ fn measured(metric: &MetricStep) -> String {
         return format!("{name} {is}{why}");
     };
     let target = metric.target.as_ref().map_or_else(String::new, |target| format!(", target {target}"));
-    let near = if metric.within_tolerance { ", within tolerance" } else { "" };
+    let near = match (metric.within_tolerance, metric.kept_in_rollout) {
+        (true, _) => ", within tolerance",
+        (false, true) => ", kept while there are more pods than asked for",
+        (false, false) => "",
+    };
     let active = match metric.active {
         Some(true) => ", active",
         Some(false) => ", not active",

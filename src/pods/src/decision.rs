@@ -213,6 +213,9 @@ pub struct MetricStep {
     pub ratio: Option<f64>,
     /// True if the ratio lay within tolerance.
     pub within_tolerance: bool,
+    /// True if it proposes the size as it is because there are more pods than that, as while a rollout surges or a canary runs.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub kept_in_rollout: bool,
     /// Number of replicas that it proposes. `None` if it failed, or is a variable of the formula.
     pub proposal: Option<i32>,
     /// Reason why it has no value, or has its fallback value; `None` if it has one, or needs none at 0 replicas.

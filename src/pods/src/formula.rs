@@ -124,6 +124,7 @@ pub(super) fn variable(
         target: None,
         ratio: None,
         within_tolerance: false,
+        kept_in_rollout: false,
         proposal: None,
         unknown: missing,
         active: None,

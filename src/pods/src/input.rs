@@ -68,6 +68,10 @@ pub struct Options {
     /// Samples older than this are stale: they count as missing, and a metric with no
     /// other is unknown. Default 5 min. Samples without a time are never stale.
     pub sample_age_max: Seconds,
+    /// True: pods beyond `spec.replicas`, those of a rollout's surge or of a canary, change no size by themselves. False, the
+    /// default: they count as in the reference.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub steady_in_rollouts: bool,
     /// Feature gates.
     pub gates: Gates,
 }
@@ -81,6 +85,7 @@ impl Default for Options {
             cpu_initialization_period: Seconds(300),
             initial_readiness_delay: Seconds(30),
             sample_age_max: Seconds(300),
+            steady_in_rollouts: false,
             gates: Gates::default(),
         }
     }

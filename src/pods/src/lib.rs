@@ -43,6 +43,7 @@ mod numbers;
 pub mod record;
 mod replica_calculator;
 mod requests;
+mod rollout;
 pub mod schedules;
 pub mod selector;
 pub mod spec;

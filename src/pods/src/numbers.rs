@@ -88,6 +88,11 @@ impl Tolerance {
     pub(super) fn holds(self, ratio: f64) -> bool {
         1.0 - self.down <= ratio && ratio <= 1.0 + self.up
     }
+
+    /// True if a ratio of value to target is below what still counts as on target.
+    pub(super) fn is_below(self, ratio: f64) -> bool {
+        ratio < 1.0 - self.down
+    }
 }
 
 /// From 10^-9 to 10^18 in steps of three, as the nearest float64.

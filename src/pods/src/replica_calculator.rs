@@ -7,6 +7,7 @@ use crate::moment::Moment;
 use crate::numbers::{
     Tolerance, capped_replicas, ceil_64, ceil_replicas, cut_64, float, wrapped_32, wrapped_64, wrapping_sum,
 };
+use crate::rollout;
 use headroom_values::time::Seconds;
 
 /// One pod's sample, in thousandths.
@@ -24,6 +25,8 @@ pub(super) struct Proposal {
     pub(super) replicas: i32,
     pub(super) ratio: f64,
     pub(super) within_tolerance: bool,
+    /// True if the size is kept because there are more pods than it asks for.
+    pub(super) kept_in_rollout: bool,
     /// Percent of requests.
     pub(super) utilization: Option<i32>,
     /// Thousandths.
@@ -97,12 +100,14 @@ pub(super) fn of_pods(
     let grows_with_unready = !groups.unready.is_empty() && ratio > 1.0;
     if !grows_with_unready && groups.missing.is_empty() {
         let within_tolerance = around.tolerance.holds(ratio);
-        let replicas = if within_tolerance {
+        let counted = count_float(groups.ready_count);
+        let kept_in_rollout = !within_tolerance && rollout::keeps_size(around, ratio, counted);
+        let replicas = if within_tolerance || kept_in_rollout {
             around.spec_replicas
         } else {
-            ceil_replicas(ratio * count_float(groups.ready_count))
+            ceil_replicas(ratio * counted)
         };
-        return Ok(Proposal { replicas, within_tolerance, ..proposal });
+        return Ok(Proposal { replicas, within_tolerance, kept_in_rollout, ..proposal });
     }
     kept.fill_missing(around, &groups, target, ratio);
     if grows_with_unready {
@@ -115,7 +120,11 @@ pub(super) fn of_pods(
     if around.tolerance.holds(filled) || turned {
         return Ok(Proposal { replicas: around.spec_replicas, within_tolerance: true, ..proposal });
     }
-    let replicas = ceil_replicas(filled * count_float(kept.values.iter().flatten().count()));
+    let counted = count_float(kept.values.iter().flatten().count());
+    if rollout::keeps_size(around, filled, counted) {
+        return Ok(Proposal { replicas: around.spec_replicas, kept_in_rollout: true, ..proposal });
+    }
+    let replicas = ceil_replicas(filled * counted);
     // The size may not go in the opposite direction of the metric.
     let against = (filled < 1.0 && replicas > around.spec_replicas)
         || (filled > 1.0 && replicas < around.spec_replicas);
@@ -288,27 +297,29 @@ pub(super) fn of_value(around: &Surroundings<'_>, value: i128, target: i64) -> R
         pod.phase == PodPhase::Running && pod.ready.is_some_and(|condition| condition.ready == Some(true))
     };
     let ready_count = around.pods.iter().filter(ready).count();
-    Ok(Proposal { replicas: capped_replicas(ratio * count_float(ready_count)), ..proposal })
+    let ready_count = rollout::scaled(around, count_float(ready_count));
+    Ok(Proposal { replicas: capped_replicas(ratio * ready_count), ..proposal })
 }
 
 /// The proposal of a value that is shared by the replicas (Object and External with `averageValue`), in thousandths.
 ///
-/// Within tolerance it proposes the scale's *status* replicas. `capped`: the reference cuts too many replicas to the
+/// Within tolerance it proposes the scale's *status* replicas, and with [`Options::steady_in_rollouts`] its size. `capped`: the reference cuts too many replicas to the
 /// largest 32-bit number for External metrics, not for Object metrics.
 ///
 /// Source: podautoscaler replica_calculator.go, GetObjectPerPodMetricReplicas and GetExternalPerPodMetricReplicas.
 pub(super) fn of_average(around: &Surroundings<'_>, value: i128, target: i64, capped: bool) -> Proposal {
     let (total, target) = (float(value), float(i128::from(target)));
-    let replicas_float = f64::from(around.status_replicas);
+    let sharing = rollout::sharing(around);
+    let replicas_float = f64::from(sharing);
     let ratio = total / (target * replicas_float);
     let within_tolerance = around.tolerance.holds(ratio);
     let replicas = match (within_tolerance, capped) {
-        (true, _) => around.status_replicas,
+        (true, _) => sharing,
         (false, true) => capped_replicas(total / target),
         (false, false) => ceil_replicas(total / target),
     };
     // Divided by no replicas it would not be a number; and a total that was cut has no average.
     let average = if value >= i128::from(i64::MAX) { i64::MAX } else { ceil_64(total / replicas_float) };
-    let average = (around.status_replicas != 0).then_some(average);
+    let average = (sharing != 0).then_some(average);
     Proposal { replicas, ratio, within_tolerance, average, ..Proposal::default() }
 }

@@ -1,7 +1,7 @@
 //! A workload's memory and last decision become the status of its ScalingPolicy, and back. Pure.
 
 use headroom_core::pods::conditions::{METRIC_ACTIVE, PAUSED_AT_ZERO, SURGE_FOR_DRAIN, TO_ZERO_AFTER};
-use headroom_core::pods::decision::{Branch, FallbackStep, Steps, SurgeStep};
+use headroom_core::pods::decision::{Branch, FallbackStep, MetricStep, Steps, SurgeStep};
 use headroom_core::pods::input::Unknown;
 use headroom_core::pods::memory::{
     self, Memory, StoredEvent, StoredMemory, StoredRecommendation, StoredZero,
@@ -442,14 +442,7 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
     let able = able.filter(|one| one.type_ == types::ABLE_TO_SCALE).map(|one| one.reason.as_str()).next();
     let first = match steps.branch {
         Branch::Fallback => ("Fallback", "MetricsUnusable"),
-        _ => (
-            "Metrics",
-            if steps.metrics.iter().any(|one| !one.within_tolerance && one.proposal.is_some()) {
-                "OutsideTolerance"
-            } else {
-                "WithinTolerance"
-            },
-        ),
+        _ => ("Metrics", beside_target(&steps.metrics)),
     };
     let stabilized = steps.limited_by.map_or(able.unwrap_or_default(), |limit| limit.as_str());
     let changed = |before: Option<i32>, after: Option<i32>| before != after;
@@ -472,6 +465,19 @@ fn recommendation(steps: &Steps, view: &WorkloadView<'_>) -> RecommendationStatu
     let zero = steps.zero.and_then(|zero| step("Zero", own, reason_of_zero(zero)));
     let all = all.into_iter().chain([surge, zero]);
     RecommendationStatus { metrics: metrics.take(32).collect(), steps: all.flatten().collect() }
+}
+
+/// Where the metrics are beside their targets, in one word.
+fn beside_target(metrics: &[MetricStep]) -> &'static str {
+    let is_outside =
+        |one: &MetricStep| !one.within_tolerance && !one.kept_in_rollout && one.proposal.is_some();
+    if metrics.iter().any(is_outside) {
+        "OutsideTolerance"
+    } else if metrics.iter().any(|one| one.kept_in_rollout) {
+        "KeptInRollout"
+    } else {
+        "WithinTolerance"
+    }
 }
 
 fn events(stored: &StoredMemory) -> Vec<ScaleEventStatus> {

@@ -129,14 +129,15 @@ impl Dependencies {
             Some(hpa) => last_hpa_status(hpa, state),
             None => with_scaled_to_zero(state.reported.clone(), hpa.as_deref()),
         };
-        let mut options = workload.timing.options(&rules.options);
+        let mut options = workload.options(&rules.options);
         options.gates = self.release.gates(workload, &before, options.gates, &self.host).await;
 
         let bounds = schedules::bounds(&workload.spec, &workload.schedules, now);
         let asks = observation.scale.as_ref().is_ok_and(|scale| {
             let own = own_replicas(&state.memory.memory, scale.spec_replicas);
             let owner = ZeroOwner::of(workload.zero.as_ref(), options.gates, &before, &state.memory.memory);
-            needs_metrics(&workload.spec, &bounds, own, owner)
+            // A size that a preview leaves out of its bounds says nothing of what the load asks for.
+            workload.mode == Mode::Preview || needs_metrics(&workload.spec, &bounds, own, owner)
         });
         let selector = observation.scale.as_ref().map(|scale| scale.selector.clone()).unwrap_or_default();
         let asked_at = self.host.wall();

@@ -178,7 +178,7 @@ fn sketch(seen: OutsideView, registry: &Registry, options: &Options, now: UnixTi
         Some(hpa) => hpa_status(&hpa.status),
         None => with_scaled_to_zero(state.reported, hpa.as_deref()),
     };
-    let mut options = workload.timing.options(options);
+    let mut options = workload.options(options);
     options.gates.scaled_to_zero = says_who_scaled_to_zero(&workload, &status);
     let owner = ZeroOwner::of(workload.zero.as_ref(), options.gates, &status, &state.memory.memory);
     let asks =

@@ -8,6 +8,7 @@ use headroom_core::labels::ObjectKey;
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::defaulting;
 use headroom_core::pods::formula::{Formula, Variable};
+use headroom_core::pods::input::Options;
 use headroom_core::pods::schedules::{Fallback, FallbackDirection, FallbackReplicas, Schedule};
 use headroom_core::pods::spec::{HpaSpec, ScaleTargetRef};
 use headroom_core::pods::zero::ZeroRules;
@@ -66,6 +67,15 @@ pub struct Workload {
     pub target: Option<ScaleTarget>,
     /// True if it is the one who scales its target.
     pub phase: WorkloadPhase,
+}
+
+impl Workload {
+    /// The options of a decision on it, from those of all: its own times, and rules that suit how its pods are counted.
+    #[must_use]
+    pub fn options(&self, cluster: &Options) -> Options {
+        let steady_in_rollouts = self.selection == SelectionStrategy::OwnerReferences;
+        Options { steady_in_rollouts, ..self.timing.options(cluster) }
+    }
 }
 
 /// True if a policy is the one who scales its target.
