@@ -9,6 +9,7 @@ mod ledger;
 mod meter;
 mod observation;
 mod prices;
+mod replicas;
 mod shadow;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@ use headroom_api::ScorecardDecision;
 use headroom_core::config::{ClusterSettings, Config, Mode};
 use headroom_core::history::History;
 use headroom_core::nodes::state::foreign::is_foreign;
+use headroom_core::pods;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::pod::PodPhase;
@@ -28,6 +29,7 @@ use serde_json::Value;
 use crate::joins::Joins;
 use crate::observation::{Observation, moves};
 use crate::prices::Prices;
+use crate::replicas::Replicas;
 
 /// Author of the demand in the trace of the simulation.
 const DEMAND: Author<'static> = Author::actor("demand");
@@ -58,6 +60,9 @@ pub enum Error {
     /// The snapshot names what is not in it.
     #[error("failed to read the cluster: {0}")]
     Record(#[from] record::Error),
+    /// A decision on replicas names what is not in it.
+    #[error("failed to read the workloads: {0}")]
+    Replicas(#[from] pods::record::Error),
     /// The simulation cannot be set up.
     #[error("failed to set up the simulation: {0}")]
     Setup(#[from] io::Error),
@@ -82,6 +87,7 @@ pub struct Shadow {
     policies: BTreeMap<(Kind, ObjectKey), Value>,
     policies_at: UnixTime,
     demand: Demand,
+    replicas: Replicas,
     /// Decisions that were counted, by pool, of those that its status still has.
     counted: BTreeMap<Arc<str>, BTreeSet<String>>,
     notes: Vec<String>,
@@ -95,7 +101,11 @@ impl Shadow {
     pub fn begin(snapshot: &Snapshot, joins: &Joins) -> Result<Self, Error> {
         let (config, ready) = (applied(&snapshot.config), joins.ready());
         let joins = join_times(&config, joins);
-        let mut begun = initial_state::of(&begun(snapshot), Seconds(1))?;
+        let mut replicas = Replicas::default();
+        replicas.follow(snapshot)?;
+        let mut begun = begun(snapshot);
+        replicas.put(&mut begun.world);
+        let mut begun = initial_state::of(&begun, Seconds(1))?;
         set_joins(&mut begun.policies, &joins);
         let policies = keyed(begun.policies.clone());
         let start = snapshot.now.to_jiff();
@@ -114,7 +124,8 @@ impl Shadow {
             ready,
             policies,
             policies_at: snapshot.now,
-            demand: Demand::of(snapshot)?,
+            demand: Demand::of(snapshot, &replicas)?,
+            replicas,
             counted: BTreeMap::new(),
             notes,
         })
@@ -137,7 +148,9 @@ impl Shadow {
     /// If the snapshot names what is not in it.
     pub fn follow(&mut self, snapshot: &Snapshot, joins: &Joins) -> Result<(), Error> {
         self.follow_settings(snapshot, joins)?;
-        let (asked, budgets) = (asked(&snapshot.world), initial_state::disruption_budgets(snapshot));
+        self.replicas.follow(snapshot)?;
+        let budgets = initial_state::disruption_budgets(snapshot);
+        let asked = asked(&snapshot.world, &self.replicas);
         if asked == self.demand.asked && budgets == self.demand.budgets {
             return Ok(());
         }
@@ -304,8 +317,8 @@ fn unbind(pod: &mut PodRecord) {
 
 impl Demand {
     /// The demand in the cluster of `snapshot`.
-    fn of(snapshot: &Snapshot) -> Result<Self, Error> {
-        Self::made(asked(&snapshot.world), initial_state::disruption_budgets(snapshot))
+    fn of(snapshot: &Snapshot, replicas: &Replicas) -> Result<Self, Error> {
+        Self::made(asked(&snapshot.world, replicas), initial_state::disruption_budgets(snapshot))
     }
 
     fn made(asked: WorldRecord, budgets: Vec<(Kind, Value)>) -> Result<Self, Error> {
@@ -324,8 +337,9 @@ impl Demand {
     }
 }
 
-/// The part of a world that is demand, with pods that no controller here makes.
-fn asked(world: &WorldRecord) -> WorldRecord {
+/// The part of a world that is demand, with pods that no controller here makes, and the sizes that previewed policies would have
+/// given workloads.
+fn asked(world: &WorldRecord, replicas: &Replicas) -> WorldRecord {
     let controllers: BTreeSet<&Arc<str>> =
         world.controllers.iter().map(|controller| &controller.uid).collect();
     let made = |pod: &PodRecord| {
@@ -338,7 +352,7 @@ fn asked(world: &WorldRecord) -> WorldRecord {
     // A Job that wants no pod any more has none.
     let asks =
         |controller: &&ControllerRecord| controller.kind != ControllerKind::Job || controller.desired != 0;
-    WorldRecord {
+    let mut asked = WorldRecord {
         classes: world.classes.clone(),
         owners: world.owners.clone(),
         pods,
@@ -347,7 +361,9 @@ fn asked(world: &WorldRecord) -> WorldRecord {
         namespaces: world.namespaces.clone(),
         priority_classes: world.priority_classes.clone(),
         ..WorldRecord::default()
-    }
+    };
+    replicas.put(&mut asked);
+    asked
 }
 
 fn keyed(objects: Vec<(Kind, Value)>) -> BTreeMap<(Kind, ObjectKey), Value> {

@@ -11,19 +11,27 @@ use headroom_core::time::Seconds;
 use headroom_scorecard::Scorecard;
 use headroom_simulator::run::{Options, run};
 use headroom_simulator::scenario::{Action, Scenario};
+use headroom_simulator::store::Kind;
+use jiff::SignedDuration;
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
-/// Snapshots of a simulated cluster that Headroom runs, as its operator hands them out.
-fn snapshots(example: &str) -> Vec<Arc<Snapshot>> {
+/// An example, without what goes wrong in the cloud: a forecast knows nothing of that.
+fn scenario(example: &str) -> Scenario {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples").join(example);
     let mut scenario = Scenario::load(&folder).expect("an example");
-    // A forecast knows nothing of what goes wrong in the cloud.
-    scenario.events.retain(|event| matches!(event.action, Action::Scale(..) | Action::Deploy(..)));
+    let demand =
+        |action: &Action| matches!(action, Action::Scale(..) | Action::Deploy(..) | Action::Load(..));
+    scenario.events.retain(|event| demand(&event.action));
+    scenario
+}
+
+/// Snapshots of a simulated cluster that Headroom runs, as its operator hands them out.
+fn snapshots(scenario: &Scenario) -> Vec<Arc<Snapshot>> {
     let taken: Arc<Mutex<Vec<Arc<Snapshot>>>> = Arc::default();
     let mut begun = false;
-    run(&scenario, &Options::of(&scenario), &mut |scene| {
+    run(scenario, &Options::of(scenario), &mut |scene| {
         let Some(life) = scene.lives.iter().flatten().next().filter(|_| !begun) else { return };
         begun = true;
         let (health, taken) = (life.health().clone(), taken.clone());
@@ -55,7 +63,7 @@ fn within(name: &str, percent: i64, actual: i64, forecast: i64) {
 
 /// Both sides of an example that Headroom runs, from `from` seconds on.
 fn compared(example: &str, from: i64) -> (ScorecardFigures, ScorecardFigures) {
-    let snapshots = snapshots(example);
+    let snapshots = snapshots(&scenario(example));
     let start = snapshots[0].now.plus(Seconds(from));
     let first = snapshots.partition_point(|snapshot| snapshot.now < start);
     let status = scorecard(&snapshots[first..]);
@@ -87,7 +95,7 @@ fn soak_a_day_beside_headroom_itself() {
 
 #[test]
 fn the_same_snapshots_give_the_same_scorecard_whoever_counts_them() {
-    let snapshots = snapshots("flash-sale");
+    let snapshots = snapshots(&scenario("flash-sale"));
     let (first, second) = (scorecard(&snapshots), scorecard(&snapshots));
     assert!(first.measured_seconds > 600, "{first:?}");
     assert_eq!(first, second);
@@ -95,7 +103,7 @@ fn the_same_snapshots_give_the_same_scorecard_whoever_counts_them() {
 
 #[test]
 fn a_scorecard_goes_on_from_its_status() {
-    let snapshots = snapshots("flash-sale");
+    let snapshots = snapshots(&scenario("flash-sale"));
     let (before, after) = snapshots.split_at(snapshots.len() / 2);
     let stored = scorecard(before);
     let mut resumed = Scorecard::resumed(&stored);
@@ -109,4 +117,25 @@ fn a_scorecard_goes_on_from_its_status() {
     let gap = after[0].now.since(before[before.len() - 1].now).0;
     let all = scorecard(&snapshots);
     assert_eq!(status.measured_seconds + gap, all.measured_seconds);
+}
+
+/// A lunch of a kitchen that a policy scales by the load that its pods share: what is foreseen of the previewed policy, while the size
+/// stays 2, is what the policy does when it acts.
+#[test]
+fn replicas_of_a_previewed_policy_are_those_that_it_would_have_asked_for() {
+    let lunch = |mode: &str| {
+        let mut scenario = scenario("lunch-time");
+        scenario.duration = SignedDuration::from_hours(9);
+        scenario.events.retain(|event| event.after < scenario.duration);
+        for (_, policy) in scenario.manifests.iter_mut().filter(|(kind, _)| *kind == Kind::ScalingPolicy) {
+            policy["spec"]["mode"] = mode.into();
+        }
+        let status = scorecard(&snapshots(&scenario));
+        (status.actual.expect("measured"), status.forecast.expect("simulated"))
+    };
+    let ((previewed, forecast), (applied, _)) = (lunch("Preview"), lunch("Apply"));
+    println!("previewed: {previewed:?}\nforecast: {forecast:?}\napplied: {applied:?}");
+    assert!(4 * previewed.replica_seconds < applied.replica_seconds, "the policy has much to do");
+    within("replica seconds", 3, applied.replica_seconds, forecast.replica_seconds);
+    within("node seconds", 5, applied.node_seconds, forecast.node_seconds);
 }
