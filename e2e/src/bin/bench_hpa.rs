@@ -16,6 +16,7 @@ use e2e::control_plane::{Component, ControlPlane, Options};
 use e2e::fixtures::{cluster_policy, deployment, node};
 use e2e::operator::Operator;
 use e2e::process::Process;
+use e2e::workloads::scaling_policy;
 use e2e::{binaries, cluster, wait};
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
@@ -153,11 +154,11 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
         Who::ControllerManager => calls.by_agent_part("horizontal-pod-autoscaler"),
         Who::Operator => calls.by(e2e::control_plane::User::Headroom),
     };
-    let looks = match &operator {
+    let mut looks = match &operator {
         Some(operator) => looks_in_log(&operator.log(), start),
         None => looks_in_calls(&calls),
     };
-    let (_, looks): (Looks, Looks) = looks.into_iter().partition(|(name, _)| name.contains(HANGING));
+    looks.retain(|name, _| !name.contains(HANGING));
     ensure!(looks.len() == usize::try_from(args.hpas)?, "only {} workloads were looked at", looks.len());
     let (quick, usual): (Looks, Looks) = looks.into_iter().partition(|(name, _)| name.contains(QUICK));
     Ok(Measured {
@@ -237,18 +238,10 @@ fn quick_policy(number: u32) -> Value {
 /// The policy of a Deployment whose server never answers.
 fn hanging_policy(number: u32) -> Value {
     let name = hanging(number);
-    json!({
-        "apiVersion": "headroom.dev/v1alpha1",
-        "kind": "ScalingPolicy",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "target": {"type": "Scale", "scale": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
-            "minReplicas": 1,
-            "maxReplicas": 10,
-            "metrics": [{"type": "Prometheus", "prometheus": {"source": "silent", "query": "sum(load)",
-                "target": {"type": "AverageValue", "averageValue": "1"}}}],
-        },
-    })
+    let mut policy = scaling_policy(&name, &name, 10);
+    policy["spec"]["metrics"] = json!([{"type": "Prometheus", "prometheus": {"source": "silent", "query": "sum(load)",
+        "target": {"type": "AverageValue", "averageValue": "1"}}}]);
+    policy
 }
 
 fn hanging(number: u32) -> String {

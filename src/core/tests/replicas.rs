@@ -88,7 +88,18 @@ impl Workload {
     pub(crate) fn decide(&self, second: i64, answers: &[Answer<'_>]) -> Decision {
         let pod = ready_pod();
         let pods: Vec<&PodSeen> = (0..self.scale.spec_replicas.clamp(0, 50)).map(|_| &pod).collect();
-        decide(&Input {
+        decide(&self.input(second, &self.scale, &pods, answers))
+    }
+
+    /// What is decided on, with these pods and this scale in place of its own.
+    pub(crate) fn input<'a>(
+        &'a self,
+        second: i64,
+        scale: &'a Scale,
+        pods: &'a [&'a PodSeen],
+        answers: &'a [Answer<'a>],
+    ) -> Input<'a> {
+        Input {
             now: Moment::from(START.plus(Seconds(second))),
             options: &self.options,
             spec: &self.spec,
@@ -99,11 +110,11 @@ impl Workload {
             namespace: "prod",
             status: &self.status,
             memory: &self.memory,
-            scale: Ok(&self.scale),
-            pods: &pods,
+            scale: Ok(scale),
+            pods,
             rivals: &[],
             answers,
-        })
+        }
     }
 
     /// Decides and writes the size; gives it.

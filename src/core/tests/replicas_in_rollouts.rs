@@ -5,13 +5,12 @@ use std::sync::Arc;
 
 use headroom_core::pods::amount::Amount;
 use headroom_core::pods::decide;
-use headroom_core::pods::input::{Answer, Input, PodSeen, PodValue, Sample};
-use headroom_core::pods::moment::Moment;
+use headroom_core::pods::input::{Answer, PodSeen, PodValue, Sample};
 use headroom_core::pods::spec::{MetricIdentifier, MetricSpec, MetricTarget, PodsSource};
 use headroom_core::quantity::Quantity;
 use proptest::prelude::*;
 
-use crate::replicas::{START, Workload, in_all, per_replica, ready_pod, value};
+use crate::replicas::{Workload, in_all, per_replica, ready_pod, value};
 
 /// Target of each pod, and of the whole workload where one value is for all of it.
 const TARGET: i64 = 10_000;
@@ -35,22 +34,8 @@ fn size(workload: &Workload, others: i32, answer: impl Fn(&[PodSeen]) -> Answer<
     scale.status_replicas += others;
     let names = (0..scale.status_replicas).map(|index| Arc::from(format!("web-{index}")));
     let pods: Vec<PodSeen> = names.map(|name| PodSeen { name, ..ready_pod() }).collect();
-    let decision = decide(&Input {
-        now: Moment::from(START),
-        options: &workload.options,
-        spec: &workload.spec,
-        schedules: &[],
-        fallback: None,
-        zero: None,
-        formula: None,
-        namespace: "prod",
-        status: &workload.status,
-        memory: &workload.memory,
-        scale: Ok(&scale),
-        pods: &pods.iter().collect::<Vec<_>>(),
-        rivals: &[],
-        answers: &[answer(&pods)],
-    });
+    let seen: Vec<&PodSeen> = pods.iter().collect();
+    let decision = decide(&workload.input(0, &scale, &seen, &[answer(&pods)]));
     decision.rescale.map_or(scale.spec_replicas, |change| change.to)
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use headroom_core::pods::after_write;
 use headroom_core::pods::decision::{Decision, SurgeStep, WriteOutcome};
-use headroom_core::pods::input::{Answer, Input, PodSeen, ReadyCondition};
+use headroom_core::pods::input::{Answer, PodSeen, ReadyCondition};
 use headroom_core::pods::memory::{parse, render};
 use headroom_core::pods::moment::Moment;
 use headroom_core::pods::surge::{self, SurgeWish, own_replicas, steady_pods};
@@ -21,23 +21,7 @@ fn decide(workload: &Workload, second: i64, wish: SurgeWish, total: i64) -> Deci
     let pod = ready_pod();
     let pods: Vec<&PodSeen> = (0..workload.scale.spec_replicas).map(|_| &pod).collect();
     let answers: [Answer<'_>; 1] = [value(total * 1000)];
-    let input = Input {
-        now: Moment::from(START.plus(Seconds(second))),
-        options: &workload.options,
-        spec: &workload.spec,
-        schedules: &workload.schedules,
-        fallback: None,
-        zero: None,
-        formula: None,
-        namespace: "prod",
-        status: &workload.status,
-        memory: &workload.memory,
-        scale: Ok(&workload.scale),
-        pods: &pods,
-        rivals: &[],
-        answers: &answers,
-    };
-    surge::decide(&input, wish)
+    surge::decide(&workload.input(second, &workload.scale, &pods, &answers), wish)
 }
 
 /// Decides and writes; returns the size and the step.

@@ -303,8 +303,8 @@ pub(super) fn of_value(around: &Surroundings<'_>, value: i128, target: i64) -> R
 
 /// The proposal of a value that is shared by the replicas (Object and External with `averageValue`), in thousandths.
 ///
-/// Within tolerance it proposes the scale's *status* replicas, and with [`Options::steady_in_rollouts`] its size. `capped`: the reference cuts too many replicas to the
-/// largest 32-bit number for External metrics, not for Object metrics.
+/// Within tolerance it proposes the scale's *status* replicas, and with [`Options::steady_in_rollouts`] its size. `capped`: the
+/// reference cuts too many replicas to the largest 32-bit number for External metrics, not for Object metrics.
 ///
 /// Source: podautoscaler replica_calculator.go, GetObjectPerPodMetricReplicas and GetExternalPerPodMetricReplicas.
 pub(super) fn of_average(around: &Surroundings<'_>, value: i128, target: i64, capped: bool) -> Proposal {

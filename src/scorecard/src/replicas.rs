@@ -4,7 +4,7 @@
 //! what it decides on. So each is decided on twice: from the metrics as they are comes how many replicas the load asks for, and
 //! then the policy decides on a size of its own, whose memory is kept here, with that number as its only metric.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_core::labels::ObjectKey;
@@ -14,7 +14,7 @@ use headroom_core::pods::decision::WriteOutcome;
 use headroom_core::pods::input::{Sample, Unknown};
 use headroom_core::pods::memory::Memory;
 use headroom_core::pods::moment::Moment;
-use headroom_core::pods::record::{self, DecisionInput, Leave, Reading, ReplicaRecord};
+use headroom_core::pods::record::{self, DecisionInput, Leave, Reading, ReplicaRecord, WorkloadRecord};
 use headroom_core::pods::selector::Selector;
 use headroom_core::pods::spec::{
     ExternalSource, HpaSpec, MetricIdentifier, MetricSpec, MetricTarget, ScaleTargetRef,
@@ -23,6 +23,7 @@ use headroom_core::pods::status::HpaStatus;
 use headroom_core::pods::zero::ZeroRules;
 use headroom_core::quantity::Quantity;
 use headroom_core::snapshot::Snapshot;
+use headroom_core::world::pod::PodClass;
 use headroom_core::world::record::{ControllerRecord, WorldRecord};
 use headroom_core::world::workload::ControllerKind;
 
@@ -53,11 +54,20 @@ impl Replicas {
             self.0.clear();
             return Ok(());
         };
-        let previewed = record.workloads.iter().filter(|workload| workload.leave == Leave::Preview);
-        let previewed = ReplicaRecord { workloads: previewed.cloned().collect(), ..record.clone() };
-        let mut before = std::mem::take(&mut self.0);
-        for input in previewed.inputs()? {
-            let known = before.remove(&input.policy);
+        let previewed = || record.workloads.iter().filter(|workload| workload.leave == Leave::Preview);
+        let names: BTreeSet<&ObjectKey> = previewed().map(|workload| &workload.policy).collect();
+        self.0.retain(|policy, _| names.contains(policy));
+        let is_new = |workload: &&WorkloadRecord| {
+            self.0.get(&workload.policy).is_none_or(|known| known.at != workload.now)
+        };
+        let evaluated = ReplicaRecord {
+            options: record.options.clone(),
+            requests: record.requests.clone(),
+            workloads: previewed().filter(is_new).cloned().collect(),
+            undecided: Vec::new(),
+        };
+        for input in evaluated.inputs()? {
+            let known = self.0.remove(&input.policy);
             if let Some(workload) = Workload::next(known, &input) {
                 self.0.insert(input.policy, workload);
             }
@@ -67,8 +77,19 @@ impl Replicas {
 
     /// Gives the controllers of the workloads the sizes that they would have.
     pub(crate) fn put(&self, world: &mut WorldRecord) {
+        if self.0.is_empty() {
+            return;
+        }
+        let mut of_namespace: BTreeMap<Arc<str>, Vec<&mut ControllerRecord>> = BTreeMap::new();
+        for controller in &mut world.controllers {
+            if controller.kind != ControllerKind::Job {
+                of_namespace.entry(controller.key.namespace.clone()).or_default().push(controller);
+            }
+        }
         for (policy, workload) in &self.0 {
-            workload.put(&policy.namespace, world);
+            if let Some(controllers) = of_namespace.get_mut(&policy.namespace) {
+                workload.put(controllers, &world.classes);
+            }
         }
     }
 }
@@ -80,7 +101,6 @@ impl Workload {
         let selector = Selector::parse(&scale.selector).ok()?;
         let target = input.spec.scale_target_ref.clone();
         let workload = match known.filter(|known| known.target == target) {
-            Some(known) if known.at == input.now => return Some(known),
             Some(known) => Self { selector, ..known },
             None => Self {
                 at: input.now,
@@ -116,21 +136,23 @@ impl Workload {
         Self { at: input.now, replicas, status: tick.status, memory: tick.memory, ..self }
     }
 
-    /// Of several controllers, as while a Deployment rolls out, the largest bears the difference.
-    fn put(&self, namespace: &Arc<str>, world: &mut WorldRecord) {
-        let classes = &world.classes;
+    /// Of several controllers in its namespace, as while a Deployment rolls out, the largest bears the difference.
+    fn put(&self, of_namespace: &mut [&mut ControllerRecord], classes: &[Arc<PodClass>]) {
+        let named = match self.target.kind.as_str() {
+            "ReplicaSet" => Some(ControllerKind::ReplicaSet),
+            "StatefulSet" => Some(ControllerKind::StatefulSet),
+            "ReplicationController" => Some(ControllerKind::ReplicationController),
+            _ => None,
+        };
         let is_own = |controller: &ControllerRecord| {
             let labels = classes.get(controller.class).map(|class| &class.labels);
-            let named = format!("{:?}", controller.kind) == self.target.kind;
-            controller.kind != ControllerKind::Job
-                && controller.key.namespace == *namespace
-                && match named {
-                    true => *controller.key.name == *self.target.name,
-                    false => labels.is_some_and(|labels| self.selector.matches(labels)),
-                }
+            match named == Some(controller.kind) {
+                true => *controller.key.name == *self.target.name,
+                false => labels.is_some_and(|labels| self.selector.matches(labels)),
+            }
         };
-        let mut own: Vec<&mut ControllerRecord> =
-            world.controllers.iter_mut().filter(|controller| is_own(controller)).collect();
+        let mut own: Vec<&mut &mut ControllerRecord> =
+            of_namespace.iter_mut().filter(|controller| is_own(controller)).collect();
         own.sort_by_key(|controller| controller.desired);
         let Some((largest, others)) = own.split_last_mut() else { return };
         if largest.desired == 0 && !others.is_empty() {
