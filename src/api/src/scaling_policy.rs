@@ -160,7 +160,8 @@ pub struct ScalingPolicySpec {
 
     /// Pods that count as the workload's among those that its selector selects. `OwnerReferences`: those that it controls, itself
     /// or through its ReplicaSets, so that other pods with the same labels change nothing; and pods beyond the size, those of a
-    /// rollout's surge or of a canary, change none by themselves. `LabelSelector`: all, as HorizontalPodAutoscalers count. Default: `OwnerReferences` for a target of type Scale, `LabelSelector` for one of type HPA.
+    /// rollout's surge or of a canary, change none by themselves. `LabelSelector`: all, as HorizontalPodAutoscalers count. Default:
+    /// `OwnerReferences` for a target of type Scale, `LabelSelector` for one of type HPA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SelectionStrategy")]
     pub selection_strategy: Option<SelectionStrategy>,

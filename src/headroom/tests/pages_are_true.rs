@@ -71,6 +71,34 @@ mod tests {
         check("docs/explain.md", "lint", &format!("$ headroom lint examples/lint\n{found}"));
     }
 
+    /// The rest of what `make manifests` writes needs helm, and an end-to-end test compares it.
+    #[test]
+    fn definitions_and_their_copies_are_what_the_program_prints() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_headroom"));
+        let output = command.arg("crds").output().unwrap();
+        let printed = String::from_utf8(output.stdout).unwrap();
+        let mut n_definitions = 0;
+        for entry in std::fs::read_dir(path("crds")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            if !name.ends_with(".yaml") {
+                continue;
+            }
+            n_definitions += 1;
+            let stored = read(&format!("crds/{name}"));
+            assert!(
+                printed.contains(stored.trim()),
+                "crds/{name} is stale: run `make crds` and commit the result"
+            );
+            let copy = read(&format!("config/crd/{name}"));
+            assert!(copy == stored, "config/crd/{name} is stale: run `make manifests` and commit the result");
+        }
+        assert_eq!(
+            n_definitions,
+            printed.matches("kind: CustomResourceDefinition").count(),
+            "definitions in crds/"
+        );
+    }
+
     fn simulated(arguments: &[&str]) -> String {
         let output = simulate(arguments);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
