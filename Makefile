@@ -11,11 +11,8 @@ MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARG
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-# Integration tests of the quick loop: all but the control plane, the simulated clusters, and what goes wrong in those.
-QUICK_TESTS := core docs_are_whole explain hashes imports_are_true kwok pages_are_true vectors
-
 check: lint ## The quick loop: formatting, lints, and the tests that need neither a control plane nor simulated clusters.
-	cargo test $(CARGO_FLAGS) --lib --bins $(QUICK_TESTS:%=--test %)
+	cargo test $(CARGO_FLAGS) $$(hack/quick-tests.sh)
 	cargo test $(CARGO_FLAGS) --doc
 	cargo test $(MUTANTS_TOOL)
 

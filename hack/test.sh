@@ -38,12 +38,17 @@ for counterpart in "${counterparts[@]}"; do
   nice -n 10 "e2e/$counterpart/build.sh" || exit
 done >"$log.control-plane" 2>&1 &
 control_plane=$!
-lints=
-trap 'kill "$control_plane" $lints 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane" "$log.permissions" "$log.lints"' EXIT
+simulations= lints=
+trap 'kill "$control_plane" $simulations $lints 2>/dev/null; rm -f "$log" "$log.step" "$log.control-plane" "$log.permissions" "$log.simulations" "$log.lints"' EXIT
 
 control_plane_is_built() {
   cat "$log.control-plane"
   return "$built"
+}
+
+simulations_hold() {
+  cat "$log.simulations"
+  return "$held"
 }
 
 lints_are_clean() {
@@ -51,10 +56,14 @@ lints_are_clean() {
   return "$clean"
 }
 
-# Three at a time: end-to-end tests mostly wait, and two cores carry three control planes. What fails has failed: nothing is
-# run again.
+# end_to_end N FILTER…: end-to-end tests, N at a time: they mostly wait, and two cores carry four control planes, or three with other
+# programs beside them. What fails has failed: nothing is run again.
 end_to_end() {
-  cargo test "${features[@]}" --test end_to_end -- --test-threads="${HEADROOM_TESTS_AT_ONCE:-3}" "$@"
+  cargo test "${features[@]}" --test end_to_end -- --test-threads="${HEADROOM_TESTS_AT_ONCE:-$1}" "${@:2}"
+}
+
+compiled() {
+  cargo test "${features[@]}" --tests --test end_to_end --no-run && cargo build "${features[@]}" --bins
 }
 
 # Names of end-to-end tests, or what they begin with.
@@ -65,14 +74,19 @@ if [[ $all == --all ]]; then worlds=100; else worlds=10; fi
 export HEADROOM_SEEDS=${HEADROOM_SEEDS:-$worlds}
 [[ $all != --all ]] || step "dependencies" make --no-print-directory deny
 # Not the examples: they measure, and lints compile them.
-step "unit, golden, property and simulation tests" cargo test "${features[@]}" --no-fail-fast --tests
+step "compile" compiled
+read -ra quick < <(hack/quick-tests.sh)
+read -ra rest < <(hack/quick-tests.sh --rest)
+step "unit, golden and property tests" cargo test "${features[@]}" --no-fail-fast "${quick[@]}"
+# Nobody waits for these: they get what the rest of the control plane's build and the end-to-end tests leave.
+nice -n 19 cargo test "${features[@]}" --no-fail-fast "${rest[@]}" >"$log.simulations" 2>&1 &
+simulations=$!
 step "tests in documentation" cargo test "${features[@]}" --no-fail-fast --doc
+step "AWS simulator" e2e/aws/test.sh
 step "tests of the program behind soak-mutants" cargo test --manifest-path hack/mutants/Cargo.toml --target-dir "$target/soak/mutants/tool" --locked
 wait "$control_plane"
 built=$?
 step "control plane and tools" control_plane_is_built
-step "AWS simulator" e2e/aws/test.sh
-step "operator" cargo build "${features[@]}" --bins
 HEADROOM_BIN="$(cd "$target" && pwd)/debug/headroom"
 export HEADROOM_BIN
 if [[ $all == --all ]]; then
@@ -80,19 +94,22 @@ if [[ $all == --all ]]; then
   export HEADROOM_USED_PERMISSIONS="$log.permissions"
   step "pages in a browser" e2e/pages/test.sh
   step "templates for AWS" e2e/awstemplates/test.sh
-  # Clippy shares nothing with the builds above and nobody waits for it: it gets what the end-to-end tests leave, and a folder of
-  # its own, so that neither waits for the other's lock.
+  # Nobody waits for these either. They share nothing with the builds above and have a folder of their own, so that neither waits for
+  # the other's lock.
   CARGO_TARGET_DIR="$target/lints" nice -n 19 make --no-print-directory lint >"$log.lints" 2>&1 &
   lints=$!
 fi
-step "end-to-end tests on a real control plane" end_to_end "${long[@]/#/--skip=}"
+step "end-to-end tests on a real control plane" end_to_end 4 "${long[@]/#/--skip=}"
 if [[ $all == --all ]]; then
-  step "long end-to-end tests" end_to_end "${long[@]}"
+  step "long end-to-end tests" end_to_end 3 "${long[@]}"
   wait "$lints"
   clean=$?
   step "formatting and lints" lints_are_clean
   step "no permission without a use" "$target/debug/unused_permissions" "$HEADROOM_USED_PERMISSIONS"
 fi
+wait "$simulations"
+held=$?
+step "simulations and random worlds" simulations_hold
 
 if (( ${#failed[@]} )); then
   printf 'FAILED: %s\n' "${failed[@]}"

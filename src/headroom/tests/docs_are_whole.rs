@@ -186,18 +186,25 @@ mod tests {
         assert!(missing.is_empty() && n_named > 25, "{n_named} named, and not there: {missing:?}");
     }
 
-    /// A name that no test has would leave a long test in `make test`.
+    /// A name that no test has would leave a long test in `make test`, or run one on a version that it is not for.
     #[test]
-    fn long_tests_are_there() {
-        let text = read("e2e/long-tests");
-        let names = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
-        for name in names {
-            let path = name.strip_suffix("::").unwrap_or(name).replace("::", "/");
-            let forms = [format!("{path}.rs"), format!("{path}/mod.rs")];
-            assert!(
-                forms.iter().any(|form| root().join("e2e/tests/end_to_end").join(form).exists()),
-                "e2e/long-tests names {name}, and no test is called so"
-            );
+    fn tests_that_lists_name_exist() {
+        let source = |module: &str| {
+            let path = root().join("e2e/tests/end_to_end").join(module.replace("::", "/"));
+            let forms = [path.with_extension("rs"), path.join("mod.rs")];
+            forms.iter().find_map(|form| fs::read_to_string(form).ok())
+        };
+        for list in ["e2e/long-tests", "e2e/since"] {
+            let text = read(list);
+            let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+            for name in lines.filter_map(|line| line.split(' ').next()) {
+                let (module, test) = name.rsplit_once("::").unwrap_or((name, ""));
+                let is_there = match test {
+                    "" => source(module).is_some(),
+                    test => source(module).is_some_and(|text| text.contains(&format!("fn {test}"))),
+                };
+                assert!(is_there, "{list} names {name}, and no test is called so");
+            }
         }
     }
 
