@@ -22,7 +22,8 @@ async fn devices_that_rules_taint_are_bought_around_and_not_bought_in_vain() {
     let options = Options::new()
         .with_audit_log()
         .api_server_flag(GATES)
-        .api_server_flag("--runtime-config=resource.k8s.io/v1alpha3=true")
+        // The scheduler of 1.36 watches the later one.
+        .api_server_flag("--runtime-config=resource.k8s.io/v1alpha3=true,resource.k8s.io/v1beta2=true")
         .scheduler_flag(GATES);
     cluster_test(options, async |cluster| {
         cluster.apply(class()).await?;

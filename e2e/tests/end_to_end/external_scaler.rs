@@ -159,7 +159,9 @@ async fn a_report_of_work_wakes_the_workload_within_a_second_also_after_the_serv
             server.answer(&queue(value, true))?;
             let began_at = Instant::now();
             wait::until("the workload grows", MINUTE, async || cluster.replicas_are("web", replicas)).await?;
-            Ok(began_at.elapsed())
+            let took = began_at.elapsed();
+            println!("from the report to {replicas} replicas: {took:?}");
+            Ok(took)
         };
         let took = woken(12.0, 3).await?;
         ensure!(took < Duration::from_secs(2), "from the report to the size it took {took:?}");
