@@ -33,7 +33,7 @@ step() {
 
 # The control plane and the tools need minutes when the cache is cold, and nobody needs them before the end-to-end tests.
 counterparts=(control-plane)
-[[ $all != --all ]] || counterparts+=(gitops externalgrpc externalscaler nats redis clusterapi kueue karpenter registry krew prometheus collector)
+[[ $all != --all ]] || counterparts+=(gitops externalgrpc externalscaler nats redis rollouts clusterapi kueue karpenter registry krew prometheus collector)
 for counterpart in "${counterparts[@]}"; do
   nice -n 10 "e2e/$counterpart/build.sh" || exit
 done >"$log.control-plane" 2>&1 &
