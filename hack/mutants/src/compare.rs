@@ -8,8 +8,7 @@ use crate::trial::Verdicts;
 /// The key that distinguishes mutants on the page: several places of a function may have equal ones.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
-    /// Without `src` folders, and without the package's name where that is `core`: `nodes/scale_up/balance.rs`,
-    /// `pods/decide.rs`.
+    /// Without `src` folders: `scaleup/balance.rs`.
     pub file: String,
     pub function: String,
     /// As [`Mutant::text`].
@@ -20,8 +19,7 @@ impl Key {
     /// How the page calls `mutant`.
     pub fn of(mutant: &Mutant) -> Self {
         let file = mutant.file.replacen("src/", "", 2);
-        let file = file.strip_prefix("core/").unwrap_or(&file);
-        Self { file: file.to_owned(), function: mutant.function.clone(), text: mutant.text.clone() }
+        Self { file, function: mutant.function.clone(), text: mutant.text.clone() }
     }
 }
 
@@ -134,19 +132,19 @@ mod tests {
     use crate::list::Genre;
     use crate::trial::Verdict::{Missed, Seen};
 
-    const PAGE: &str = "# Mutants\n\n| kind | means |\n| --- | --- |\n| equal | no |\n\n### `nodes/a.rs`\n\n\
+    const PAGE: &str = "# Mutants\n\n| kind | means |\n| --- | --- |\n| equal | no |\n\n### `scaleup/a.rs`\n\n\
         | in | mutant | kind | why |\n| --- | --- | --- | --- |\n\
         | `Pass<'w>::grown` | `< with ==`, `&& with \\|\\|` (2 places), `delete !` | equal | Says `why`. |\n\
         | `Pass<'w>::grown` | `< with ==` | open | Another place. |\n";
 
     fn key(text: &str) -> Key {
-        Key { file: "nodes/a.rs".to_owned(), function: "Pass<'w>::grown".to_owned(), text: text.to_owned() }
+        Key { file: "scaleup/a.rs".to_owned(), function: "Pass<'w>::grown".to_owned(), text: text.to_owned() }
     }
 
     fn mutant(id: usize, text: &str) -> Mutant {
         Mutant {
             id,
-            file: "src/core/src/nodes/a.rs".to_owned(),
+            file: "src/scaleup/src/a.rs".to_owned(),
             start: (id, 1),
             genre: Genre::BinaryOperator,
             replacement: String::new(),
@@ -168,7 +166,7 @@ mod tests {
             "| `f` | `<` (two places) | equal | Why. |",
             "| `f` | `<` | equal |",
         ] {
-            assert!(read(&format!("### `nodes/a.rs`\n{row}\n")).is_err(), "{row}");
+            assert!(read(&format!("### `scaleup/a.rs`\n{row}\n")).is_err(), "{row}");
         }
     }
 

@@ -6,10 +6,22 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Where the decisions are, as cargo-mutants selects files.
-const DECISIONS: [&str; 2] = ["src/core/src/nodes/**", "src/pods/src/**"];
+const DECISIONS: [&str; 10] = [
+    "src/core/src/learn.rs",
+    "src/core/src/memory.rs",
+    "src/core/src/plan_nodes.rs",
+    "src/pods/src/**",
+    "src/pools/src/devices/**",
+    "src/pools/src/increase.rs",
+    "src/pools/src/interruption.rs",
+    "src/pools/src/state/**",
+    "src/scaledown/src/**",
+    "src/scaleup/src/**",
+];
 
 /// The packages of the decisions.
-pub const PACKAGES: [&str; 2] = ["headroom-core", "headroom-pods"];
+pub const PACKAGES: [&str; 5] =
+    ["headroom-core", "headroom-pods", "headroom-pools", "headroom-scaledown", "headroom-scaleup"];
 
 /// The sources of the package that the switch is put into: all decisions depend on it.
 pub const VALUES: &str = "src/values/src/";
@@ -156,10 +168,10 @@ mod tests {
     #[test]
     fn list_of_cargo_mutants_is_read_in_its_order() {
         let json = r#"[
-            {"file": "src/core/src/nodes/a.rs", "function": {"function_name": "grown", "return_type": "-> bool"},
-             "genre": "BinaryOperator", "name": "src/core/src/nodes/a.rs:3:7: replace < with == in grown", "package": "p",
+            {"file": "src/scaleup/src/a.rs", "function": {"function_name": "grown", "return_type": "-> bool"},
+             "genre": "BinaryOperator", "name": "src/scaleup/src/a.rs:3:7: replace < with == in grown", "package": "p",
              "replacement": "==", "span": {"start": {"line": 3, "column": 7}, "end": {"line": 3, "column": 8}}},
-            {"file": "src/core/src/nodes/a.rs", "function": null, "genre": "SomethingNew", "name": "a.rs:1:1: new thing",
+            {"file": "src/scaleup/src/a.rs", "function": null, "genre": "SomethingNew", "name": "a.rs:1:1: new thing",
              "replacement": "", "span": {"start": {"line": 1, "column": 1}, "end": {"line": 1, "column": 2}}}]"#;
         let listed = read(json.as_bytes()).unwrap();
         let short: Vec<_> = listed.iter().map(|it| (it.id, it.genre, it.start, it.text.as_str())).collect();

@@ -1,7 +1,7 @@
 //! The family that asks whether two node templates are alike.
 
-use headroom_core::nodes::scale_up::similarity::{Comparator, Shape, Similarity};
 use headroom_core::resources::Resources;
+use headroom_core::similarity::{Comparator, Shape, Similarity};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

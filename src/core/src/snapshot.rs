@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::Config;
-use crate::history::History;
-use crate::nodes::state::blocked_since::{BlockedSince, KeptNodes};
-use crate::plan::Plan;
-use crate::pods::record::{self, ReplicaDecision, ReplicaRecord};
-use crate::reason::Reason;
-use crate::time::UnixTime;
-use crate::world::record::{Error, WorldRecord};
-use crate::world::view::View;
+use headroom_cluster::history::History;
+use headroom_cluster::world::record::{Error, WorldRecord};
+use headroom_cluster::world::view::View;
+use headroom_pods::record::{self, ReplicaDecision, ReplicaRecord};
+use headroom_pools::config::Config;
+use headroom_pools::plan::Plan;
+use headroom_pools::state::blocked_since::{BlockedSince, KeptNodes};
+use headroom_values::reason::Reason;
+use headroom_values::time::UnixTime;
 
 /// Everything that [`crate::plan()`] reads, what decisions on replicas have read, and the clocks that explanations show.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -3,7 +3,7 @@
 use headroom_core::config::{Config, Mode};
 use headroom_core::history::{Action, Decision, DecisionOutcome, History, INTENTS_MAX, IncreasePhase};
 use headroom_core::known::Known;
-use headroom_core::nodes::scale_up::increase;
+use headroom_core::nodes::increase;
 use headroom_core::nodes::scale_up::limits::{Limit, Room, pool_barrier, whole_barrier};
 use headroom_core::nodes::state::cluster_state::ClusterState;
 use headroom_core::nodes::wake::Wake;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use headroom_core::config::Config;
 use headroom_core::history::History;
-use headroom_core::nodes::context::{Context, Part, Quarantine};
+use headroom_core::nodes::context::Context;
+use headroom_core::nodes::quarantine::{Part, Quarantine};
 use headroom_core::nodes::scale_up;
 use headroom_core::nodes::scale_up::demand;
 use headroom_core::scheduling::{NodeIx, PodRef};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use headroom_core::config::Config;
 use headroom_core::history::{Action, History};
-use headroom_core::nodes::context::{Context, Part, Quarantine};
+use headroom_core::nodes::context::Context;
+use headroom_core::nodes::quarantine::{Part, Quarantine};
 use headroom_core::plan::{Outcome, Plan, Step, StepResult};
 use headroom_core::scheduling::{PodRef, Snapshot};
 use headroom_core::testing::{NOW, PoolBuilder, WorldBuilder, config, controller, node, pod, pool, world};

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use headroom_core::config::{Config, Consolidation, GroupScaling, Mode, Policy};
 use headroom_core::history::{History, PoolHistory};
-use headroom_core::nodes::context::{Part, Quarantine};
+use headroom_core::nodes::quarantine::{Part, Quarantine};
 use headroom_core::nodes::removal::Scene;
 use headroom_core::nodes::scale_down::standby::Waiting;
 use headroom_core::nodes::scale_down::{ScaleDown, decide};

@@ -1,7 +1,7 @@
 //! The mark of a removal, and the bounds on what is remembered of nodes: nothing is done on half of either.
 
 use headroom_core::history::{History, PoolHistory, RemovalPhase, UNNEEDED_MAX};
-use headroom_core::nodes::state::memory::sanitize;
+use headroom_core::memory::sanitize;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
 use headroom_core::testing::NOW;

@@ -6,9 +6,9 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode};
 use headroom_core::history::{
     Action, History, INTENTS_MAX, Intent, PoolHistory, Removal, RemovalPhase, Victim,
 };
+use headroom_core::memory::sanitize;
 use headroom_core::nodes::removal::DELETE_TIMEOUT;
 use headroom_core::nodes::scale_down::unregistered::remove_never_registered;
-use headroom_core::nodes::state::memory::sanitize;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;
 use headroom_core::testing::{NOW, NodeBuilder, PodBuilder, node, pod, world};

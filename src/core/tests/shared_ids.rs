@@ -1,8 +1,8 @@
 //! Two nodes with one provider id: neither is removed, nothing counts twice. And deletions that nobody here began.
 
 use headroom_core::history::{DecisionOutcome, History, RemovalPhase, Victim};
+use headroom_core::memory::recheck_deletions;
 use headroom_core::nodes::state::cluster_state::ClusterState;
-use headroom_core::nodes::state::memory::recheck_deletions;
 use headroom_core::nodes::wake::Wake;
 use headroom_core::plan::Step;
 use headroom_core::reason::Reason;

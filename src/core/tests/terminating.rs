@@ -1,6 +1,6 @@
 //! Room that terminating pods hold: free when they end soon, for a bounded time.
 
-use headroom_core::nodes::scale_down::utilization::TERMINATING_EXTRA;
+use headroom_core::nodes::context::TERMINATING_EXTRA;
 use headroom_core::plan;
 use headroom_core::testing::{NOW, config, node, pod, pool, world};
 use headroom_core::time::{Seconds, UnixTime};

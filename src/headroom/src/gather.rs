@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use headroom_core::history::History;
 use headroom_core::known::Known;
-use headroom_core::nodes::state::memory as clocks;
+use headroom_core::memory as clocks;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::world::provider::{GroupState, Instance, InstanceState, ProviderState};
 use headroom_core::world::{Delta, World};

@@ -69,7 +69,7 @@ impl PoolHistory {
         *sequence = (*sequence).min(i64::MAX.unsigned_abs());
         intents.iter_mut().for_each(fit_intent);
         backoffs.values_mut().for_each(fit_backoff);
-        let mut left_out = keep_lowest(unneeded, UNNEEDED_MAX, |since| *since);
+        let mut left_out = trim_unneeded(unneeded);
         unneeded.values_mut().for_each(fit_time);
         left_out += keep_lowest(evicted, EVICTED_MAX, |row| Reverse(row.last));
         evicted.values_mut().for_each(fit_evicted);
@@ -106,6 +106,11 @@ fn fit_text(text: &mut Arc<str>, length_max: usize) {
     if kept.len() < text.len() {
         *text = Arc::from(kept);
     }
+}
+
+/// Drops the youngest clocks beyond [`UNNEEDED_MAX`], of equally old ones the last by name; returns how many.
+pub fn trim_unneeded(unneeded: &mut BTreeMap<Arc<str>, UnixTime>) -> usize {
+    keep_lowest(unneeded, UNNEEDED_MAX, |since| *since)
 }
 
 /// Keeps the `length_max` entries whose rank is lowest, of equal ones the first by key; returns how many went.

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use headroom_core::nodes::scale_up::similarity::{Shape, Similarity};
 use headroom_core::reason::Reason;
 use headroom_core::resources::Resources;
+use headroom_core::similarity::{Shape, Similarity};
 
 use super::compare::Case;
 use super::drive;

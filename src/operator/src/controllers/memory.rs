@@ -10,10 +10,10 @@ use headroom_core::world::IntentId;
 use tokio::time::Instant;
 use tracing::warn;
 
-use crate::report;
 use headroom_api::{
     ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePoolSpec, NodePoolStatus, PolicyObject,
 };
+use headroom_report as report;
 
 /// One NodePool as the API server has it, as far as we know.
 #[derive(Clone, Debug)]

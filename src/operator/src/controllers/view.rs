@@ -16,8 +16,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::config::Settings;
 use super::memory::StoredPools;
-use crate::report::{self, Acceptance, ClusterView, GroupView, PoolView, TemplateSource};
 use headroom_api::{self as api, ClusterScalingPolicyStatus, NodeCounts, NodePoolStatus};
+use headroom_report::{self as report, Acceptance, ClusterView, GroupView, PoolView, TemplateSource};
 
 /// The status of every stored pool, as it should be written now.
 #[must_use]

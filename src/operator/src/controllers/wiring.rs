@@ -15,12 +15,12 @@ use super::workloads::{MetricsFor, WorkloadLoop, WorkloadPorts};
 use crate::actuate::guard::Guard;
 use crate::actuate::nodes::KubeActions;
 use crate::actuate::steps::Executor;
-use crate::report::otlp::TraceSink;
-use crate::report::{KubeSink, Metrics};
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, KubeFeed};
 use headroom_provider::CloudProvider;
 use headroom_provider::expander::AskExpander;
+use headroom_report::otlp::TraceSink;
+use headroom_report::{KubeSink, Metrics};
 
 /// Dependencies of a replica.
 pub struct ReplicaDependencies {

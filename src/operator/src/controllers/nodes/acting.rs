@@ -15,10 +15,10 @@ use crate::controllers::memory::{Beginning, StepKey, has_other_increase, journal
 use crate::controllers::nodes::reporting::write_events;
 use crate::controllers::{facts, turns};
 use crate::options::STEPS_MAX;
-use crate::report::traces::{Call, trace_id};
-use crate::report::{WriteError, events};
 use headroom_api::NodePoolStatus;
 use headroom_provider::CloudSettings;
+use headroom_report::traces::{Call, trace_id};
+use headroom_report::{WriteError, events};
 
 impl NodeLoop {
     /// Writes the journal of each pool that is about to act, before it acts (design rule 3).

@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::NodeLoop;
-use crate::report::WriteError;
+use headroom_report::WriteError;
 
 /// Least time between two writes to one buffer.
 const WRITE_PAUSE: Duration = Duration::from_secs(10);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use headroom_core::nodes::state::memory as clocks;
+use headroom_core::memory as clocks;
 use tracing::{info, warn};
 
 use super::NodeLoop;

@@ -39,14 +39,14 @@ use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
 use crate::options::{GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN};
-use crate::report::otlp::TraceSink;
-use crate::report::traces::{Call, Traces};
-use crate::report::{EventRecorder, Metrics, StatusSink};
 use headroom_api::NodePoolStatus;
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, Policies};
 use headroom_provider::CloudProvider;
 use headroom_provider::expander::AskExpander;
+use headroom_report::otlp::TraceSink;
+use headroom_report::traces::{Call, Traces};
+use headroom_report::{EventRecorder, Metrics, StatusSink};
 
 /// Everything outside that the loop touches.
 #[derive(Clone)]

@@ -11,8 +11,8 @@ use crate::controllers::memory::StoredCluster;
 use crate::controllers::page::PageSnapshot;
 use crate::controllers::{config, memory, view};
 use crate::options::REPORT_INTERVAL_MIN;
-use crate::report::StatusSink;
-use crate::report::events::{self, EventNote};
+use headroom_report::StatusSink;
+use headroom_report::events::{self, EventNote};
 
 impl NodeLoop {
     /// Lets the reports of news take new pools as they are, so that the next plan's decisions for them are news.

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::NodeLoop;
-use crate::report::WriteError;
+use headroom_report::WriteError;
 
 /// Least time between two writes of messages to one request, and between two writes that are made from one version of it.
 /// Answers are written at once.

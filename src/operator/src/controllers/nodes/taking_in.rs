@@ -6,8 +6,8 @@ use std::time::Duration;
 use headroom_core::config::Mode;
 use headroom_core::history::{Action, History};
 use headroom_core::known::Known;
+use headroom_core::memory as clocks;
 use headroom_core::nodes::state::blocked_since::BlockedSince;
-use headroom_core::nodes::state::memory as clocks;
 use headroom_core::plan::StepResult;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::view::Freshness;
@@ -21,10 +21,10 @@ use crate::controllers::{facts, memory};
 use crate::options::{
     PROVIDER_INTERVAL_MAX, PROVIDER_INTERVAL_MIN, PROVIDER_RETRY, REGRESSION_HOLD, TAKEOVER_GAP, VIEW_AGE_MAX,
 };
-use crate::report::WriteError;
-use crate::report::traces::Traces;
 use headroom_observe::{PolicyChange, Watch};
 use headroom_provider::{Asked, Observation, OpenIntents};
+use headroom_report::WriteError;
+use headroom_report::traces::Traces;
 
 impl NodeLoop {
     /// Takes in what watches and steps have delivered since the last turn.

@@ -31,14 +31,14 @@ use super::surge;
 use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::scale::{ScaleError, Scales};
 use crate::controllers::health::Health;
-use crate::report::otlp::TraceSink;
-use crate::report::replica_traces::Course;
-use crate::report::{HpaOwned, KubeSink, Metrics, PolicyPhase, ScalingSink, WriteError};
 use headroom_api::conditions::reasons;
 use headroom_api::{HpaOwnership, Mode, ScaleInChoice, ScalingDecision};
 use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 use headroom_observe::{HpaObject, KubeFeed};
+use headroom_report::otlp::TraceSink;
+use headroom_report::replica_traces::Course;
+use headroom_report::{HpaOwned, KubeSink, Metrics, PolicyPhase, ScalingSink, WriteError};
 
 /// Everything outside that an evaluation of a workload touches.
 pub(super) struct Dependencies {

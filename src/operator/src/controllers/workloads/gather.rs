@@ -8,9 +8,9 @@ use headroom_core::pods::spec::MetricSpec;
 
 use super::questions::Query;
 use super::resolve::Workload;
-use crate::report::MetricTrouble;
 use headroom_api::SelectionStrategy;
 use headroom_observe::metrics::{self, Failure, MetricsSource};
+use headroom_report::MetricTrouble;
 
 /// Answer to one question; [`answers`] lends it to the decision.
 #[derive(Clone, Debug)]

@@ -53,13 +53,13 @@ use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::guard::Guard;
 use crate::actuate::scale::Scales;
 use crate::options::{GATHERING, WORKLOADS_IN_FLIGHT_MAX};
-use crate::report::otlp::TraceSink;
-use crate::report::{EvaluationResult, KubeSink, Metrics, ScalingSink};
 use headroom_api::HpaOwnership;
 use headroom_api::validate::{ValidatedWorkloads, validate_policy};
 use headroom_observe::KubeFeed;
 use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
+use headroom_report::otlp::TraceSink;
+use headroom_report::{EvaluationResult, KubeSink, Metrics, ScalingSink};
 
 pub use self::resolve::{WorkloadPhase, resolve};
 pub use self::state::hpa_status;

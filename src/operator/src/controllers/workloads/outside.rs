@@ -26,7 +26,6 @@ use super::options_of;
 use super::release::{says_who_scaled_to_zero, with_scaled_to_zero};
 use super::resolve::{ResolvedWorkloads, Workload, resolve};
 use super::state::{State, hpa_status};
-use crate::report::PolicyPhase;
 use headroom_api::conditions::{get, types};
 use headroom_api::validate::{ValidatedWorkloads, validate_policy};
 use headroom_api::{Mode, PolicyObject, ScalingPolicySpec, ScalingPolicyStatus};
@@ -34,6 +33,7 @@ use headroom_observe::host::Host;
 use headroom_observe::metrics::MetricsSource;
 use headroom_observe::workloads::Selected;
 use headroom_observe::{HpaObject, KubeFeed, ScaleKind, Workloads};
+use headroom_report::PolicyPhase;
 
 /// Workloads whose metrics are asked for at the same time: where no answer comes, each waits for its deadline.
 const ASKED_AT_ONCE_MAX: usize = 16;

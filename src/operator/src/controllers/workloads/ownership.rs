@@ -16,10 +16,10 @@
 use headroom_core::time::{Seconds, UnixTime};
 
 use crate::actuate::scale::{FIELD_MANAGER, RUN_HPAS};
-use crate::report::HpaOwned;
 use headroom_api::HpaOwnership;
 use headroom_api::conditions::reasons;
 use headroom_observe::{HpaObject, Writer};
+use headroom_report::HpaOwned;
 
 /// The value of `status.observedGeneration` that asks who runs an HPA. Generations begin at 1.
 pub(super) const QUESTION: i64 = 0;

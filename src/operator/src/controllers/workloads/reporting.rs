@@ -13,14 +13,14 @@ use tracing::{debug, warn};
 use super::evaluate::{Dependencies, Ended};
 use super::resolve::Workload;
 use super::state::{HpaWritten, State, hpa_status, newer};
-use crate::report::events::{EventNote, Regarding, RegardingKind, on_workload, scaling_status_left_out};
-use crate::report::workload::{render, without_numbers, without_repetitions};
-use crate::report::{
-    HpaOwned, MetricTrouble, PolicyPhase, StatusSink, WorkloadMemory, WorkloadView, WriteError,
-};
 use headroom_api::Mode;
 use headroom_api::conditions::{get, types};
 use headroom_observe::HpaObject;
+use headroom_report::events::{EventNote, Regarding, RegardingKind, on_workload, scaling_status_left_out};
+use headroom_report::workload::{render, without_numbers, without_repetitions};
+use headroom_report::{
+    HpaOwned, MetricTrouble, PolicyPhase, StatusSink, WorkloadMemory, WorkloadView, WriteError,
+};
 
 /// Minimum time between two writes that change only numbers.
 const NUMBERS_EVERY: Duration = Duration::from_secs(60);

@@ -17,11 +17,11 @@ use tokio::time::Instant;
 use super::last::Last;
 use super::ownership::Question;
 use crate::actuate::guard::STEP_DEADLINE;
-use crate::report::workload::{self as rendering, DECISIONS_MAX};
-use crate::report::{WorkloadMemory, scaling_status_of};
 use headroom_api::conditions::types;
 use headroom_api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use headroom_observe::Writer;
+use headroom_report::workload::{self as rendering, DECISIONS_MAX};
+use headroom_report::{WorkloadMemory, scaling_status_of};
 
 /// State of one workload in the loop.
 #[derive(Clone, Debug)]

@@ -1,0 +1,187 @@
+//! Other places for the pods of nodes that may go. It tries on the snapshot; whether a node goes is decided elsewhere.
+
+use rustc_hash::FxHashMap;
+
+use crate::standby::Standby;
+use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
+use headroom_scaleup::gangs::domains::class_to_move;
+use headroom_values::resources::Resources;
+
+/// Nodes that may take pods, in the order in which they are tried.
+///
+/// While candidates are looked at, free space only shrinks, but for what a rollback gives back. So each class
+/// remembers where its last search ended, and 1,000 candidates cost one walk per class, not one per pod.
+#[derive(Clone, Debug)]
+pub struct Destinations {
+    order: Vec<NodeIx>,
+    start: FxHashMap<ClassIx, usize>,
+    log: Vec<(ClassIx, usize)>,
+}
+
+impl Destinations {
+    /// Tries nodes in this order: those that stay for sure first, those likeliest to go last.
+    #[must_use]
+    pub fn new(order: Vec<NodeIx>) -> Self {
+        Self { order, start: FxHashMap::default(), log: Vec::new() }
+    }
+
+    /// Moves all `pods` off `from` to other places.
+    ///
+    /// # Errors
+    /// The first pod that has none, or the one at which the work that is left is spent; the snapshot is then as it was.
+    pub fn move_all(
+        &mut self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[PodRef],
+        from: NodeIx,
+    ) -> Result<(), PodRef> {
+        let mark = snapshot.checkpoint();
+        self.log.clear();
+        for pod in pods {
+            let class = class_to_move(snapshot, *pod, from);
+            snapshot.remove(*pod, from);
+            let Some(place) = self.find(snapshot, class) else {
+                snapshot.rollback(mark);
+                for (class, start) in self.log.drain(..).rev() {
+                    self.start.insert(class, start);
+                }
+                return Err(*pod);
+            };
+            snapshot.place(*pod, place);
+        }
+        Ok(())
+    }
+
+    /// Takes back what the last [`Destinations::move_all`] remembered; the snapshot is rolled back by the caller.
+    pub fn forget_last(&mut self) {
+        for (class, start) in self.log.drain(..).rev() {
+            self.start.insert(class, start);
+        }
+    }
+
+    /// Moves all `pods` off `from` as the scheduler may do at worst: the smallest first, each to the emptiest node that
+    /// takes it, so that what is tight is not planned on holes that others fill. `standby` counts as empty room; its pods
+    /// come last, as those of `from` do.
+    ///
+    /// # Errors
+    /// The first pod that has no place; the snapshot is then as it was.
+    pub fn spread_all(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[PodRef],
+        from: NodeIx,
+        standby: Standby,
+    ) -> Result<(), PodRef> {
+        let pods: Vec<(PodRef, NodeIx)> = pods.iter().map(|pod| (*pod, from)).collect();
+        self.spread(snapshot, &pods, standby)
+    }
+
+    /// The same for pods of several nodes, each with the node that it leaves.
+    ///
+    /// # Errors
+    /// The first pod that has no place; the snapshot is then as it was.
+    pub fn spread(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[(PodRef, NodeIx)],
+        standby: Standby,
+    ) -> Result<(), PodRef> {
+        let mark = snapshot.checkpoint();
+        let spread = self.spread_on(snapshot, pods, standby);
+        if spread.is_err() {
+            snapshot.rollback(mark);
+        }
+        spread
+    }
+
+    fn spread_on(
+        &self,
+        snapshot: &mut Snapshot<'_>,
+        pods: &[(PodRef, NodeIx)],
+        mut standby: Standby,
+    ) -> Result<(), PodRef> {
+        let mut order: Vec<(i64, i64, PodRef, NodeIx)> = Vec::with_capacity(pods.len());
+        for (pod, from) in pods {
+            if matches!(pod, PodRef::Standby(_)) {
+                standby.evict(snapshot, *pod, *from);
+                continue;
+            }
+            let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
+            order.push((requests.cpu_milli, requests.memory_bytes, *pod, *from));
+        }
+        order.sort_by_key(|(cpu_milli, memory_bytes, _, _)| (*cpu_milli, *memory_bytes));
+        for (_, _, pod, from) in order {
+            let class = class_to_move(snapshot, pod, from);
+            snapshot.remove(pod, from);
+            let place = self.emptiest(snapshot, class, &standby).ok_or(pod)?;
+            standby.lift(snapshot, place);
+            snapshot.place(pod, place);
+        }
+        standby.put_back(snapshot, &self.order)
+    }
+
+    /// The emptiest node that takes one more pod of `class`, as if there were no standby pods, also of those that are on their
+    /// way with standby pods; the first of several.
+    fn emptiest(&self, snapshot: &mut Snapshot<'_>, class: ClassIx, standby: &Standby) -> Option<NodeIx> {
+        // The scan itself is cheap beside a check, but not for nothing.
+        snapshot.work_units += u64::try_from(self.order.len()).unwrap_or(u64::MAX) / 8;
+        let mut best: Option<(i64, NodeIx)> = None;
+        for ix in self.order.iter().chain(&standby.coming) {
+            let kept_free = standby.requests(*ix);
+            let free = free_permille(snapshot, *ix, kept_free);
+            if best.is_some_and(|(most, _)| free <= most) {
+                continue;
+            }
+            let mark = snapshot.checkpoint();
+            if kept_free.is_some() {
+                standby.clear(snapshot, *ix);
+            }
+            let fits = looks_and_fits(snapshot, class, *ix);
+            snapshot.rollback(mark);
+            if fits {
+                best = Some((free, *ix));
+            }
+        }
+        best.map(|(_, ix)| ix).filter(|_| !snapshot.is_spent())
+    }
+
+    /// The first node that takes one more pod of `class`.
+    fn find(&mut self, snapshot: &mut Snapshot<'_>, class: ClassIx) -> Option<NodeIx> {
+        let start = self.start.get(&class).copied().unwrap_or(0);
+        let found = (start..self.order.len()).find(|at| looks_and_fits(snapshot, class, self.order[*at]));
+        if snapshot.has_topology_rules(class) {
+            // With rules about other pods a node that refused before may accept now: the search goes round.
+            let found =
+                found.or_else(|| (0..start).find(|at| looks_and_fits(snapshot, class, self.order[*at])));
+            self.remember(class, start, found.unwrap_or(start));
+            return found.map(|index| self.order[index]);
+        }
+        self.remember(class, start, found.unwrap_or(self.order.len()));
+        found.map(|index| self.order[index])
+    }
+
+    fn remember(&mut self, class: ClassIx, before: usize, start: usize) {
+        if before != start {
+            self.log.push((class, before));
+            self.start.insert(class, start);
+        }
+    }
+}
+
+/// True if there is work left to look at a node, and it takes one more pod of `class`.
+pub(super) fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> bool {
+    !snapshot.is_spent() && snapshot.fits(class, node)
+}
+
+/// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at. What
+/// standby pods keep free is free.
+fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx, kept_free: Option<&Resources>) -> i64 {
+    let view = snapshot.node(ix);
+    let (all, used) = (view.allocatable(), view.requested());
+    let part = |all: i64, used: i64, kept_free: i64| {
+        if all <= 0 { 0 } else { all.saturating_sub(used - kept_free).saturating_mul(1000) / all }
+    };
+    let (cpu, memory) = kept_free.map_or((0, 0), |kept| (kept.cpu_milli, kept.memory_bytes));
+    let cpu = part(all.cpu_milli, used.cpu_milli, cpu);
+    cpu.saturating_add(part(all.memory_bytes, used.memory_bytes, memory))
+}
