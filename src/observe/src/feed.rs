@@ -120,7 +120,8 @@ impl KubeFeed {
         self.shared.lock().workloads.as_mut().map(read)
     }
 
-    /// Resolves when an HPA, a ScalingPolicy or the ClusterScalingPolicy was edited. One loop waits.
+    /// Resolves when an HPA, a ScalingPolicy or the ClusterScalingPolicy was edited, and when a list of what replica decisions
+    /// read has ended. One loop waits.
     pub fn workloads_edited(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.shared.workloads_wake_up.notified())
     }
@@ -481,7 +482,10 @@ impl Port {
             }
             Watch::Hpas | Watch::ScalingPolicies => {}
         }
-        if let Some(workloads) = &mut inner.workloads {
+        // A kind that is not there ends a list every half minute.
+        if let Some(workloads) = &mut inner.workloads
+            && Workloads::WATCHES.contains(&self.watch)
+        {
             workloads.list_ended(self.watch);
             self.shared.workloads_wake_up.notify_one();
         }

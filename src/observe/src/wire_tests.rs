@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt, future, stream};
+use futures::{FutureExt, StreamExt, future, stream};
 use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -22,6 +22,7 @@ use headroom_core::world::{Kind, World};
 
 use super::feed::{Feed, KubeFeed};
 use super::policies::Policies;
+use super::slim::{SlimPod, SlimQuota, SlimRequest};
 use super::watched::Watch;
 use crate::host::Host;
 
@@ -575,4 +576,17 @@ async fn a_kind_of_gangs_that_is_not_installed_is_known_to_be_missing_until_it_c
     assert!(served(&rig, GangKind::PodGroup) && served(&rig, GangKind::Volcano));
     rig.pass(40).await;
     assert!(served(&rig, GangKind::Workload));
+}
+
+#[tokio::test]
+async fn a_list_wakes_who_decides_on_workloads_only_where_they_read_the_kind() {
+    let host = Host::simulated(jiff::Timestamp::UNIX_EPOCH, 1);
+    let feed = KubeFeed::unfed_with_workloads(&host);
+    let wakes = || feed.workloads_edited().now_or_never().is_some();
+    // Kinds that are not installed are asked for again every half minute.
+    feed.port::<SlimRequest>().absent();
+    feed.port::<SlimQuota>().list_ended();
+    assert!(!wakes());
+    feed.port::<SlimPod>().list_ended();
+    assert!(wakes());
 }

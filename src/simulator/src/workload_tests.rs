@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::cluster::{Metric, Timings};
@@ -171,6 +171,58 @@ fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs(
     );
     let ready = condition(&hasty, "Ready").unwrap();
     assert!(ready["message"].as_str().unwrap().contains("every 2 s"), "{ready}");
+}
+
+/// The times at which six workloads with a period of 2 s have grown after a rise of their load, by name; `edits` of another
+/// policy come each 400 ms.
+fn growth_beside(edits: i64) -> BTreeMap<String, Timestamp> {
+    let cluster_policy = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
+        "metadata": {"name": "default"}, "spec": {"workloads": {"syncPeriod": "15s", "minSyncPeriod": "2s"}}});
+    let mut manifests = vec![(Kind::ClusterScalingPolicy, cluster_policy)];
+    let names: Vec<String> = (0..6).map(|index| format!("quick-{index}")).collect();
+    for name in &names {
+        manifests.extend(queued(name, json!({"syncPeriod": "2s"})));
+    }
+    manifests.extend(queued("edited", json!({})));
+    let in_queue = |after, milli| {
+        let queue =
+            Metric::of(&json!({"type": "External", "external": {"metric": {"name": "queue"}}})).unwrap();
+        load_after(after, "quick-0", queue, milli)
+    };
+    let edit = |number: i64| {
+        let [_, (kind, mut policy)] = queued("edited", json!({}));
+        policy["spec"]["maxReplicas"] = json!(10 + number % 2);
+        let after = SignedDuration::from_secs(50) + SignedDuration::from_millis(400 * number);
+        Event { after, action: Action::Apply(vec![(kind, policy)]) }
+    };
+    let mut events =
+        vec![in_queue(SignedDuration::ZERO, 3000), in_queue(SignedDuration::from_secs(60), 5000)];
+    events.extend((0..edits).map(edit));
+    events.sort_by_key(|event| event.after);
+    let scenario = Scenario {
+        duration: SignedDuration::from_secs(70),
+        tick: SignedDuration::from_millis(20),
+        ..scenario("edits", manifests, events)
+    };
+    let mut grown = BTreeMap::new();
+    run(&scenario, &Options::of(&scenario), &mut |scene| {
+        scene.cluster.store().with(|store| {
+            for name in names.iter().filter(|name| size(store, name) == Some(5)) {
+                grown.entry(name.clone()).or_insert(scene.now);
+            }
+        });
+    })
+    .unwrap();
+    grown
+}
+
+#[test]
+fn edits_of_other_policies_make_no_look_late() {
+    let (quiet, noisy) = (growth_beside(0), growth_beside(40));
+    assert_eq!(quiet.len(), 6);
+    let late = |(name, at): (&String, &Timestamp)| noisy[name].duration_since(*at);
+    let latest = quiet.iter().map(late).max().unwrap();
+    assert!(latest <= SignedDuration::from_millis(100), "{latest} later, at {noisy:?} and not {quiet:?}");
 }
 
 /// Size of a Deployment `web` at its target, beside another one whose pods have its labels too and run at ten times that.

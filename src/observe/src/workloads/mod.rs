@@ -325,9 +325,6 @@ impl Workloads {
 
     /// The full list is complete: what it has not shown is gone.
     pub fn list_ended(&mut self, watch: Watch) {
-        if !Self::WATCHES.contains(&watch) {
-            return;
-        }
         self.listed.insert(watch);
         let shown = self.shown.remove(&watch).unwrap_or_default();
         let gone: Vec<ObjectKey> = self.keys(watch).into_iter().filter(|key| !shown.contains(key)).collect();

@@ -133,6 +133,8 @@ pub struct WorkloadLoop {
     /// The term in which memory was read back; `None` while not leading.
     term: Option<u64>,
     began_at: Instant,
+    /// Time at which edits are taken in that came in pieces; `None` while none is known.
+    gathered_at: Option<Instant>,
     finished: mpsc::UnboundedReceiver<Finished>,
     finish: mpsc::UnboundedSender<Finished>,
 }
@@ -212,6 +214,7 @@ impl WorkloadLoop {
             orphans: BTreeMap::new(),
             term: None,
             began_at,
+            gathered_at: None,
             finished,
             finish,
         }
@@ -247,20 +250,29 @@ impl WorkloadLoop {
 
     async fn rest(&mut self, pause: Duration) {
         let (dependencies, reported) = (self.dependencies.clone(), self.pushes.reported());
-        let edited = tokio::select! {
+        tokio::select! {
             biased;
-            _ = self.stop.changed() => false,
-            _ = self.leadership.changed() => false,
-            Some(finished) = self.finished.recv() => { self.note(finished); false }
-            () = dependencies.feed.workloads_edited() => true,
-            () = dependencies.health.surges.wanted.changed() => false,
-            () = reported.news() => false,
-            () = dependencies.host.sleep(pause) => false,
-        };
-        if edited {
-            // What one `kubectl apply` brings arrives one object after the other.
-            dependencies.host.sleep(GATHERING).await;
+            _ = self.stop.changed() => {}
+            _ = self.leadership.changed() => {}
+            Some(finished) = self.finished.recv() => self.note(finished),
+            () = dependencies.feed.workloads_edited() => self.gather(),
+            () = dependencies.health.surges.wanted.changed() => {}
+            () = reported.news() => {}
+            () = dependencies.host.sleep(pause) => {}
         }
+    }
+
+    /// Something was edited. What one `kubectl apply` brings arrives one object after the other, and is taken in together;
+    /// workloads that are due meanwhile are looked at as they were.
+    fn gather(&mut self) {
+        let end = self.dependencies.host.monotonic() + GATHERING;
+        self.gathered_at.get_or_insert(end);
+    }
+
+    /// True while more edits may belong to those that have come.
+    fn is_gathering(&mut self, now: Instant) -> bool {
+        self.gathered_at = self.gathered_at.filter(|end| now < *end);
+        self.gathered_at.is_some()
     }
 
     /// True if this replica may act; memory of another term is dropped.
@@ -285,6 +297,9 @@ impl WorkloadLoop {
     /// Takes in what was edited: which workloads there are, and which are to be looked at at once.
     fn look_around(&mut self) {
         let dependencies = self.dependencies.clone();
+        if self.is_gathering(dependencies.host.monotonic()) {
+            return;
+        }
         let edits = dependencies.feed.workloads(|known| known.take_edited()).unwrap_or_default();
         if edits.is_empty() && self.resolved_with {
             return;
@@ -381,7 +396,8 @@ impl WorkloadLoop {
             self.begin_look(key, workload, term);
         }
         let longest = if self.resolved_with { IDLE_TURN_MAX } else { TURN_MAX };
-        self.due.first_at().map_or(longest, |at| at.saturating_duration_since(now).min(longest))
+        let first_at = self.due.first_at().into_iter().chain(self.gathered_at).min();
+        first_at.map_or(longest, |at| at.saturating_duration_since(now).min(longest))
     }
 
     fn begin_look(&mut self, key: ObjectKey, workload: Arc<Workload>, term: u64) {
