@@ -20,10 +20,11 @@ class InvalidParameterValue(ServiceException):
 
 
 def set_prices(prices):
-    """Notes `{"m5.large": {"us-east-1a": "0.031"}}` as prices that hold from now on."""
+    """Notes `{"m5.large": {"us-east-1a": "0.031"}}` as prices that hold from this second on: callers ask in whole seconds."""
+    since = now().replace(microsecond=0)
     for kind, zones in prices.items():
         for zone, price in zones.items():
-            SPOT_PRICES.setdefault((kind, zone), []).append((now(), price))
+            SPOT_PRICES.setdefault((kind, zone), []).append((since, price))
 
 
 def moment(value):

@@ -4,7 +4,7 @@ import json
 import threading
 import unittest
 import urllib.error
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 
 from botocore.exceptions import ClientError, ConnectionClosedError, ReadTimeoutError
 
@@ -248,8 +248,8 @@ class SpotPrices(Case):
         self.assertEqual(own[:2], ["0.073000", "0.071000"])
 
     def present(self):
-        # Times are whole seconds on the wire.
-        moment = datetime.now(timezone.utc) + timedelta(seconds=1)
+        # Times are whole seconds on the wire, and a price that was set in this one holds.
+        moment = datetime.now(timezone.utc).replace(microsecond=0)
         return self.history(StartTime=moment, EndTime=moment)["SpotPriceHistory"]
 
     def test_answers_come_in_pages_and_the_last_has_an_empty_token(self):
