@@ -6,7 +6,7 @@ use std::process::Command;
 use serde::Deserialize;
 
 /// Where the decisions are, as cargo-mutants selects files.
-const DECISIONS: [&str; 10] = [
+const DECISIONS: [&str; 11] = [
     "src/core/src/learn.rs",
     "src/core/src/memory.rs",
     "src/core/src/plan_nodes.rs",
@@ -15,6 +15,7 @@ const DECISIONS: [&str; 10] = [
     "src/pools/src/increase.rs",
     "src/pools/src/interruption.rs",
     "src/pools/src/state/**",
+    "src/pools/src/wake.rs",
     "src/scaledown/src/**",
     "src/scaleup/src/**",
 ];

@@ -483,10 +483,7 @@ impl Port {
             Watch::Hpas | Watch::ScalingPolicies => {}
         }
         // A kind that is not there ends a list every half minute.
-        if let Some(workloads) = &mut inner.workloads
-            && Workloads::WATCHES.contains(&self.watch)
-        {
-            workloads.list_ended(self.watch);
+        if inner.workloads.as_mut().is_some_and(|workloads| workloads.list_ended(self.watch)) {
             self.shared.workloads_wake_up.notify_one();
         }
         drop(guard);

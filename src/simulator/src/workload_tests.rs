@@ -110,6 +110,19 @@ fn a_reconcile_that_panics_is_reported_and_costs_no_other_workload() {
     assert_eq!((bad_size, well_size), (Some(3), Some(6)));
 }
 
+/// All workloads are looked at every 15 s, and those whose policies say so down to every 2 s.
+fn periods_down_to_2_s() -> (Kind, Value) {
+    let policy = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
+        "metadata": {"name": "default"}, "spec": {"workloads": {"syncPeriod": "15s", "minSyncPeriod": "2s"}}});
+    (Kind::ClusterScalingPolicy, policy)
+}
+
+/// From then on so much stands in the `queue` of all.
+fn in_queue(after: SignedDuration, milli: i64) -> Event {
+    let queue = Metric::of(&json!({"type": "External", "external": {"metric": {"name": "queue"}}})).unwrap();
+    load_after(after, "quick-0", queue, milli)
+}
+
 /// A Deployment and its policy, sized by the external metric `queue`.
 fn queued(name: &str, timing: Value) -> [(Kind, Value); 2] {
     let queue = json!({"type": "External", "external": {"metric": {"name": "queue"},
@@ -121,9 +134,7 @@ fn queued(name: &str, timing: Value) -> [(Kind, Value); 2] {
 
 #[test]
 fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs() {
-    let cluster_policy = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
-        "metadata": {"name": "default"}, "spec": {"workloads": {"syncPeriod": "15s", "minSyncPeriod": "2s"}}});
-    let mut manifests = vec![(Kind::ClusterScalingPolicy, cluster_policy)];
+    let mut manifests = vec![periods_down_to_2_s()];
     let names = |group: &str| (0..6).map(|index| format!("{group}-{index}")).collect::<Vec<_>>();
     for name in names("quick") {
         manifests.extend(queued(&name, json!({"syncPeriod": "2s"})));
@@ -133,11 +144,6 @@ fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs(
     }
     manifests.extend(queued("hasty", json!({"syncPeriod": "1s"})));
     let rises_at = SignedDuration::from_secs(100);
-    let in_queue = |after, milli| {
-        let queue =
-            Metric::of(&json!({"type": "External", "external": {"metric": {"name": "queue"}}})).unwrap();
-        load_after(after, "quick-0", queue, milli)
-    };
     let events = vec![in_queue(SignedDuration::ZERO, 3000), in_queue(rises_at, 5000)];
     let scenario = Scenario {
         duration: SignedDuration::from_mins(3),
@@ -176,19 +182,12 @@ fn policies_with_a_period_of_their_own_follow_sooner_and_the_others_keep_theirs(
 /// The times at which six workloads with a period of 2 s have grown after a rise of their load, by name; `edits` of another
 /// policy come each 400 ms.
 fn growth_beside(edits: i64) -> BTreeMap<String, Timestamp> {
-    let cluster_policy = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "ClusterScalingPolicy",
-        "metadata": {"name": "default"}, "spec": {"workloads": {"syncPeriod": "15s", "minSyncPeriod": "2s"}}});
-    let mut manifests = vec![(Kind::ClusterScalingPolicy, cluster_policy)];
+    let mut manifests = vec![periods_down_to_2_s()];
     let names: Vec<String> = (0..6).map(|index| format!("quick-{index}")).collect();
     for name in &names {
         manifests.extend(queued(name, json!({"syncPeriod": "2s"})));
     }
     manifests.extend(queued("edited", json!({})));
-    let in_queue = |after, milli| {
-        let queue =
-            Metric::of(&json!({"type": "External", "external": {"metric": {"name": "queue"}}})).unwrap();
-        load_after(after, "quick-0", queue, milli)
-    };
     let edit = |number: i64| {
         let [_, (kind, mut policy)] = queued("edited", json!({}));
         policy["spec"]["maxReplicas"] = json!(10 + number % 2);

@@ -323,14 +323,18 @@ impl Workloads {
         }
     }
 
-    /// The full list is complete: what it has not shown is gone.
-    pub fn list_ended(&mut self, watch: Watch) {
+    /// The full list is complete: what it has not shown is gone. Returns true if replica decisions read the kind.
+    pub fn list_ended(&mut self, watch: Watch) -> bool {
+        if !Self::WATCHES.contains(&watch) {
+            return false;
+        }
         self.listed.insert(watch);
         let shown = self.shown.remove(&watch).unwrap_or_default();
         let gone: Vec<ObjectKey> = self.keys(watch).into_iter().filter(|key| !shown.contains(key)).collect();
         for key in gone {
             self.remove(watch, &key);
         }
+        true
     }
 
     fn show(&mut self, watch: Watch, key: &ObjectKey) {

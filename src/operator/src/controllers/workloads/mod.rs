@@ -255,7 +255,7 @@ impl WorkloadLoop {
             _ = self.stop.changed() => {}
             _ = self.leadership.changed() => {}
             Some(finished) = self.finished.recv() => self.note(finished),
-            () = dependencies.feed.workloads_edited() => self.gather(),
+            () = dependencies.feed.workloads_edited(), if self.gathered_at.is_none() => self.gather(),
             () = dependencies.health.surges.wanted.changed() => {}
             () = reported.news() => {}
             () = dependencies.host.sleep(pause) => {}
@@ -265,14 +265,7 @@ impl WorkloadLoop {
     /// Something was edited. What one `kubectl apply` brings arrives one object after the other, and is taken in together;
     /// workloads that are due meanwhile are looked at as they were.
     fn gather(&mut self) {
-        let end = self.dependencies.host.monotonic() + GATHERING;
-        self.gathered_at.get_or_insert(end);
-    }
-
-    /// True while more edits may belong to those that have come.
-    fn is_gathering(&mut self, now: Instant) -> bool {
-        self.gathered_at = self.gathered_at.filter(|end| now < *end);
-        self.gathered_at.is_some()
+        self.gathered_at = Some(self.dependencies.host.monotonic() + GATHERING);
     }
 
     /// True if this replica may act; memory of another term is dropped.
@@ -297,9 +290,11 @@ impl WorkloadLoop {
     /// Takes in what was edited: which workloads there are, and which are to be looked at at once.
     fn look_around(&mut self) {
         let dependencies = self.dependencies.clone();
-        if self.is_gathering(dependencies.host.monotonic()) {
+        let now = dependencies.host.monotonic();
+        if self.gathered_at.is_some_and(|at| now < at) {
             return;
         }
+        self.gathered_at = None;
         let edits = dependencies.feed.workloads(|known| known.take_edited()).unwrap_or_default();
         if edits.is_empty() && self.resolved_with {
             return;
@@ -313,7 +308,6 @@ impl WorkloadLoop {
         if self.preview {
             fresh.preview();
         }
-        let now = dependencies.host.monotonic();
         let gone: Vec<ObjectKey> =
             self.slots.keys().filter(|key| !fresh.workloads.contains_key(*key)).cloned().collect();
         for key in gone {
