@@ -140,5 +140,5 @@ bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager a
 soak-shrink: ## An hour of load that rises and falls on a real control plane. ARGS="--minutes 8 --nodes 60"
 	@cargo run --quiet --locked --package e2e --bin soak_shrink -- $(ARGS)
 
-bench-%: ## Any other measurement: the example bench_NAME of the operator or its core, built as the images are.
-	@cargo run --quiet --locked --profile image --package $(if $(wildcard src/core/examples/bench_$**),headroom-core,headroom-simulator) --example bench_$* -- $(ARGS)
+bench-%: ## Any other measurement: the example bench_NAME of a package, built as the images are.
+	@cargo run --quiet --locked --profile image --package headroom-$(word 2,$(subst /, ,$(wildcard src/*/examples/bench_$**))) --example bench_$* -- $(ARGS)

@@ -25,7 +25,7 @@ pub use headroom_cluster::{history, question, scale_in, scheduling, similarity, 
 pub use headroom_pods as pods;
 #[cfg(any(test, feature = "testing"))]
 pub use headroom_pools::testing;
-pub use headroom_pools::{config, plan};
+pub use headroom_pools::{config, plan, verdicts};
 pub use headroom_values::{
     deletion_cost, go_values, known, labels, printable, quantity, reason, resources, text, time, window,
 };

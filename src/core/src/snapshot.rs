@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use headroom_cluster::history::History;
+use headroom_cluster::world::World;
 use headroom_cluster::world::record::{Error, WorldRecord};
 use headroom_cluster::world::view::View;
 use headroom_pods::record::{self, ReplicaDecision, ReplicaRecord};
@@ -48,10 +49,10 @@ impl Snapshot {
         }
     }
 
-    /// The same, with the clocks of whoever watched.
+    /// The same, with the clocks of whoever watched this world.
     #[must_use]
-    pub fn watched(self, blocked_since: &BlockedSince) -> Self {
-        Self { kept: blocked_since.rows(), ..self }
+    pub fn watched(self, blocked_since: &BlockedSince, world: &World) -> Self {
+        Self { kept: blocked_since.rows(world), ..self }
     }
 
     /// The same, with what decisions on replicas were made from.

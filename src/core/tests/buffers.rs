@@ -150,9 +150,9 @@ fn a_node_that_holds_the_room_of_a_buffer_stays_and_says_so() {
     let world = with(cluster([member("n1")], []), replica("x"), [buffer("b", 1)]);
     let held = plan(&world, &history, &settings(), NOW);
     assert!(removed(&held).is_empty());
-    let verdict = &held.reasons.nodes[0];
+    let verdict = held.reasons.nodes.iter().next().expect("a verdict");
     assert_eq!(verdict.reason, Reason::HoldsBuffer);
-    assert_eq!(verdict.object.as_deref(), Some("capacitybuffer/default/b"));
+    assert_eq!(verdict.object, Some("capacitybuffer/default/b"));
     let bare = plan(&cluster([member("n1")], []).build(), &history, &settings(), NOW);
     assert_eq!(removed(&bare), ["n1"]);
 }
@@ -191,11 +191,8 @@ fn pods_that_the_scheduler_would_put_into_the_room_of_a_buffer_keep_their_node()
         |cpu| plan(&with(nodes.clone(), replica("x").cpu(cpu), [buffer("b", 1)]), &history, &settings(), NOW);
     let kept = with_chunk("7500m");
     assert!(removed(&kept).is_empty(), "{:?}", kept.reasons.nodes);
-    let verdict = &kept.reasons.nodes[0];
-    assert_eq!(
-        (verdict.reason, verdict.object.as_deref()),
-        (Reason::HoldsBuffer, Some("capacitybuffer/default/b"))
-    );
+    let verdict = kept.reasons.nodes.iter().next().expect("a verdict");
+    assert_eq!((verdict.reason, verdict.object), (Reason::HoldsBuffer, Some("capacitybuffer/default/b")));
     let moved = with_chunk("6");
     assert_eq!(removed(&moved), ["n1"], "n3 has room for the chunk and both pods: {:?}", moved.reasons.nodes);
 }
@@ -211,7 +208,7 @@ fn a_node_on_its_way_for_a_buffer_counts_as_empty_by_the_time_that_pods_move() {
     };
     let kept = with_chunk("3800m");
     assert!(removed(&kept).is_empty(), "{:?}", kept.reasons.nodes);
-    assert_eq!(kept.reasons.nodes[0].reason, Reason::HoldsBuffer);
+    assert_eq!(kept.reasons.nodes.iter().next().expect("a verdict").reason, Reason::HoldsBuffer);
     assert_eq!(removed(&with_chunk("3")), ["n1"], "n3 will have room for both");
 }
 
@@ -240,7 +237,7 @@ fn a_node_stays_while_the_cloud_refuses_what_a_buffer_would_have_of_it() {
     let free = waits(1, refused(unneeded(&nodes)), &settings());
     let verdicts = &free.reasons.nodes;
     let held = verdicts.iter().find(|verdict| verdict.reason == Reason::HoldsBuffer);
-    let object = held.and_then(|verdict| verdict.object.as_deref());
+    let object = held.and_then(|verdict| verdict.object);
     assert_eq!(object, Some("capacitybuffer/default/b"), "{verdicts:?}");
     // The scheduler may put the pods of another onto the one that stays.
     assert!(removed(&free).is_empty(), "{verdicts:?}");

@@ -9,12 +9,14 @@ use headroom_core::nodes::scale_down::candidates::Candidate;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::NodeIx;
 use headroom_core::testing::{NOW, config, pool};
+use headroom_core::world::NodeId;
 
 /// So many nodes of each of so many groups of a pool.
 fn nodes(pool: usize, reason: Reason, groups: u32, each: u32) -> impl Iterator<Item = Candidate> {
     let one = move |group: u32, index: u32| {
         let name: Arc<str> = format!("{reason:?}-{pool}-{group}-{index}").into();
         Candidate {
+            id: NodeId(index),
             ix: NodeIx(index),
             pool,
             group: format!("g{group}").into(),

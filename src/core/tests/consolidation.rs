@@ -98,7 +98,7 @@ pub(crate) fn marked(plan: &Plan) -> Vec<String> {
 }
 
 pub(crate) fn reason(plan: &Plan, node: &str) -> Reason {
-    plan.reasons.nodes.iter().find(|verdict| &*verdict.node == node).expect("a verdict").reason
+    plan.reasons.nodes.of(node).expect("a verdict").reason
 }
 
 pub(crate) fn replaced(history: &History, pool: &str) -> Vec<String> {

@@ -38,9 +38,9 @@ fn verdict_of(world: WorldBuilder, first: i64, config: &Config) -> (Reason, Opti
     let other = history.pools.entry("other".into()).or_default();
     other.evicted.insert(CONTROLLER.into(), Evicted { since: ago(first), last: ago(5) });
     let decided = run(&world.build(), config, &mut history, NOW);
-    let found = decided.verdicts.iter().find(|verdict| &*verdict.node == "n").expect("a verdict");
+    let found = decided.verdicts.of("n").expect("a verdict");
     if found.reason == Reason::RecentlyDisrupted {
-        assert_eq!(found.object.as_deref(), Some("pod/default/p"), "the pod that is too young");
+        assert_eq!(found.object, Some("pod/default/p"), "the pod that is too young");
     }
     (found.reason, decided.wake_at)
 }

@@ -3,12 +3,13 @@
 use headroom_core::config::{ClusterSettings, Config};
 use headroom_core::history::History;
 use headroom_core::plan;
-use headroom_core::plan::{NodeVerdict, Plan, PodVerdict};
+use headroom_core::plan::{Plan, PodVerdict};
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{LabelSelector, Operator, PodAffinityTerm};
 use headroom_core::scheduling::{ClassIx, NodeIx, PodRef, Shares, Snapshot, TemplateNode};
 use headroom_core::testing::{NOW, PodBuilder, config, controller, node, pod, pool, requirement, world};
 use headroom_core::time::UnixTime;
+use headroom_core::verdicts::NodeVerdict;
 use headroom_core::world::World;
 use headroom_core::world::node::{HOSTNAME_LABEL, ZONE_LABEL};
 use headroom_core::world::workload::ControllerKind;
@@ -231,7 +232,7 @@ fn looking_for_nodes_that_go_stops_at_the_work_of_a_plan_and_goes_on_elsewhere_w
     for second in 0..200 {
         let plan = plan(&world, &history, &settings, UnixTime(NOW.0 + second));
         assert!(plan.steps.is_empty(), "{:?}", plan.steps);
-        let reached = |verdict: &&NodeVerdict| verdict.reason != Reason::WorkLimitReached;
+        let reached = |verdict: &NodeVerdict<'_>| verdict.reason != Reason::WorkLimitReached;
         let reached: Vec<_> = plan.reasons.nodes.iter().filter(reached).map(|v| v.node.clone()).collect();
         assert!(reached.len() < 30, "{} of 40 in one plan", reached.len());
         looked_at.extend(reached);
@@ -243,7 +244,7 @@ fn looking_for_nodes_that_go_stops_at_the_work_of_a_plan_and_goes_on_elsewhere_w
 #[test]
 fn nodes_without_pods_go_whatever_the_pods_of_others_cost() {
     let plan = planned(&running(40), &settings(10_000));
-    let verdict = plan.reasons.nodes.iter().find(|verdict| &*verdict.node == "empty").map(|v| v.reason);
+    let verdict = plan.reasons.nodes.of("empty").map(|v| v.reason);
     assert_eq!(verdict, Some(Reason::NotUnneededLongEnough), "its clock runs");
 }
 

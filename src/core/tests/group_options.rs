@@ -51,8 +51,7 @@ fn decided(world: &World, config: &Config, unneeded: i64) -> ScaleDown {
 /// The reasons of the nodes one and two.
 fn reasons(world: WorldBuilder, config: &Config, unneeded: i64) -> (Reason, Reason) {
     let decided = decided(&world.build(), config, unneeded);
-    let of =
-        |name| decided.verdicts.iter().find(|verdict| &*verdict.node == name).map(|verdict| verdict.reason);
+    let of = |name| decided.verdicts.of(name).map(|verdict| verdict.reason);
     (of("one").expect("judged"), of("two").expect("judged"))
 }
 
@@ -85,7 +84,7 @@ fn clock_of_a_group_goes_before_that_of_its_pool() {
         .verdicts
         .iter()
         .filter(|one| one.reason == Reason::Underutilized)
-        .map(|one| &*one.node)
+        .map(|one| &**one.node)
         .collect();
     assert_eq!(underutilized, ["two"]);
 }

@@ -5,13 +5,13 @@ use headroom_core::history::{EXAMPLES_MAX, History, PoolHistory};
 use headroom_core::nodes::state::backoff;
 use headroom_core::nodes::state::blocked_since::BlockedSince;
 use headroom_core::plan;
-use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
 use headroom_core::scheduling::constraints::{NodeSelectorTerm, Operator, RequiredNodeAffinity};
 use headroom_core::testing::{
     BROKEN, NOW, PodBuilder, WorldBuilder, config, node, pod, pool, requirement, world,
 };
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::verdicts::NodeVerdicts;
 use headroom_core::world::World;
 use headroom_core::world::node::{REMOVE_ANNOTATION, ZONE_LABEL};
 use headroom_core::world::pod::PodClass;
@@ -83,16 +83,15 @@ fn nodes_kept_by_one_reason_are_counted_and_a_few_are_named() {
 #[test]
 fn clock_of_a_verdict_goes_on_when_other_nodes_come_and_go() {
     let mut blocked_since = BlockedSince::default();
+    let world = ["a", "b", "m", "z"].into_iter().fold(world(), |world, name| world.node(node(name))).build();
     let mut note = |nodes: &[&str], seconds: i64| {
-        let verdict = |node: &&str| NodeVerdict {
-            node: (*node).into(),
-            pool: "a".into(),
-            reason: Reason::NotReplicated,
-            object: None,
-        };
-        let verdicts: Vec<NodeVerdict> = nodes.iter().map(verdict).collect();
-        blocked_since.note(&verdicts, NOW.plus(Seconds(seconds)));
-        let rows = blocked_since.rows();
+        let mut verdicts = NodeVerdicts::new(&world, &config([pool("a")]));
+        for name in nodes {
+            let (id, _, _) = world.node_named(name).expect("one of the four");
+            verdicts.push(id, Some(0), Reason::NotReplicated, None);
+        }
+        blocked_since.note(&verdicts, &world, NOW.plus(Seconds(seconds)));
+        let rows = blocked_since.rows(&world);
         let row = rows.iter().find(|row| row.nodes.iter().any(|node| &**node == "m"));
         row.expect("a clock of node m").since
     };

@@ -124,8 +124,8 @@ fn one_node_of_the_preferred_pool_is_bought_first_and_nothing_leaves_before() {
     assert_eq!(decision.reason, Reason::PreferredNodes);
     let words = "+1 nodes in place of 1 of pool demand, which nodes.expanders choose after this one (d1); 1 pods move";
     assert_eq!(&*decision.message, words);
-    let verdict = plan.reasons.nodes.iter().find(|verdict| &*verdict.node == "d2").expect("a verdict");
-    assert_eq!((verdict.reason, verdict.object.as_deref()), (Reason::AwaitsPreferredPool, Some("pool/spot")));
+    let verdict = plan.reasons.nodes.of("d2").expect("a verdict");
+    assert_eq!((verdict.reason, verdict.object), (Reason::AwaitsPreferredPool, Some("pool/spot")));
 }
 
 #[test]

@@ -26,8 +26,8 @@ fn verdict(n: NodeBuilder, pod: PodBuilder) -> (Reason, Option<String>, Option<U
     let taker = member("taker").with(|node| node.annotations.insert(DO_NOT_DISRUPT_ANNOTATION, "true"));
     let world = cluster([n, taker], [pod]).build();
     let found = run(&world, &settings(), &mut unneeded(&["n"]), NOW);
-    let verdict = found.verdicts.iter().find(|verdict| &*verdict.node == "n").expect("judged");
-    (verdict.reason, verdict.object.as_ref().map(|object| object.to_string()), found.wake_at)
+    let verdict = found.verdicts.of("n").expect("judged");
+    (verdict.reason, verdict.object.map(|object| object.to_string()), found.wake_at)
 }
 
 #[test]

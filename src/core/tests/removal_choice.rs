@@ -230,14 +230,17 @@ fn pods_that_any_other_pod_may_push_out_keep_no_node() {
         |pod: PodBuilder| world().node(member("n")).pod(pod.on("n")).group("a", "a-1", "z1", 1).build();
     let batch = world(pod("batch").cpu("3").priority(-100));
     let found = plan(&batch, &unneeded(&["n"]), &settings(), NOW);
-    assert_eq!(found.reasons.nodes[0].reason, Reason::Underutilized);
+    assert_eq!(found.reasons.nodes.iter().next().expect("a verdict").reason, Reason::Underutilized);
     // A cutoff above zero makes ordinary pods such pods.
     let world = world(pod("ordinary").cpu("3"));
     let mut config = settings();
     assert_eq!(reason(&run(&world, &config, &mut unneeded(&["n"]), NOW), "n"), Reason::NotUnderutilized);
     config.cluster.expendable_pods_priority_cutoff = 1;
     assert_eq!(going(&run(&world, &config, &mut unneeded(&["n"]), NOW)), ["n"]);
-    assert_eq!(plan(&world, &unneeded(&["n"]), &config, NOW).reasons.nodes[0].reason, Reason::Underutilized);
+    assert_eq!(
+        plan(&world, &unneeded(&["n"]), &config, NOW).reasons.nodes.iter().next().expect("a verdict").reason,
+        Reason::Underutilized
+    );
 }
 
 #[test]

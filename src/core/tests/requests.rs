@@ -266,7 +266,8 @@ fn a_booking_holds_its_nodes_until_it_ends() {
     let planned_for = |ago: i64| {
         let world = with(nodes(1), [booked(request("train", &[("worker", 1)]), ago)]);
         let plan = plan_fresh(&world, &pools(1));
-        (plan.reasons.nodes.iter().any(|node| node.reason == Reason::PlannedFor), plan, world)
+        let kept = plan.reasons.nodes.iter().any(|node| node.reason == Reason::PlannedFor);
+        (kept, plan, world)
     };
     let (held, plan, _) = planned_for(300);
     assert!(held);

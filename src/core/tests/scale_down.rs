@@ -100,8 +100,8 @@ fn run_on(
 
 /// Each node's reason and object.
 pub(crate) fn reasons(decided: &ScaleDown) -> Vec<(String, Reason, Option<String>)> {
-    let line = |verdict: &headroom_core::plan::NodeVerdict| {
-        (verdict.node.to_string(), verdict.reason, verdict.object.as_deref().map(str::to_owned))
+    let line = |verdict: headroom_core::verdicts::NodeVerdict<'_>| {
+        (verdict.node.to_string(), verdict.reason, verdict.object.map(str::to_owned))
     };
     decided.verdicts.iter().map(line).collect()
 }
@@ -592,7 +592,7 @@ fn pending_pods_that_the_whole_plan_puts_on_a_node_keep_it() {
     let world = beside_busy(member("n"), [replica("pending").cpu("3")]).build();
     let plan = headroom_core::plan(&world, &unneeded(&["n"]), &settings(), NOW);
     assert!(plan.steps.is_empty());
-    assert_eq!(plan.reasons.nodes[1].reason, Reason::PlannedFor);
+    assert_eq!(plan.reasons.nodes.iter().nth(1).expect("a verdict").reason, Reason::PlannedFor);
 }
 
 #[test]

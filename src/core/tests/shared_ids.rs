@@ -25,11 +25,11 @@ fn nodes_that_share_a_provider_id_stay_and_name_each_other() {
     let world = cluster([member("n"), member("other"), twin()], []).build();
     let decided = run(&world, &settings(|_| {}), &mut unneeded(&["n", "other", "twin"]), NOW);
     let object = |name: &str| {
-        let verdict = decided.verdicts.iter().find(|verdict| &*verdict.node == name).expect("judged");
-        (verdict.reason, verdict.object.clone())
+        let verdict = decided.verdicts.of(name).expect("judged");
+        (verdict.reason, verdict.object)
     };
-    assert_eq!(object("n"), (Reason::ProviderIdShared, Some("node/twin".into())));
-    assert_eq!(object("twin"), (Reason::ProviderIdShared, Some("node/n".into())));
+    assert_eq!(object("n"), (Reason::ProviderIdShared, Some("node/twin")));
+    assert_eq!(object("twin"), (Reason::ProviderIdShared, Some("node/n")));
     assert!(
         !reasons(&decided)
             .iter()

@@ -135,8 +135,8 @@ fn removals(plan: &Plan) -> Vec<usize> {
 }
 
 fn reason(plan: &Plan, node: &str) -> (Reason, Option<String>) {
-    let verdict = plan.reasons.nodes.iter().find(|verdict| &*verdict.node == node).expect("judged");
-    (verdict.reason, verdict.object.as_deref().map(str::to_owned))
+    let verdict = plan.reasons.nodes.of(node).expect("judged");
+    (verdict.reason, verdict.object.map(str::to_owned))
 }
 
 #[test]

@@ -8,9 +8,9 @@ use headroom_core::known::Known;
 use headroom_core::nodes::scale_down::drainability::{Disruptions, Drainability, Rules};
 use headroom_core::nodes::scale_down::utilization::{Measure, Share, utilization};
 use headroom_core::nodes::state::group_settings::GroupSettings;
-use headroom_core::plan::NodeVerdict;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::verdicts::NodeVerdict;
 use headroom_core::world::NodeEntry;
 use headroom_core::world::node::{Node, POOL_LABEL, Readiness};
 use headroom_core::world::provider::GroupState;
@@ -57,7 +57,7 @@ pub fn explain(opened: &Opened<'_>, name: &str) -> Option<Explanation> {
         explanation.moment(removal.phase_since, Stage::Removal, "status", chain::intent_in_words(intent));
         explanation.next.push(format!("if it is not gone by {}, it is let go of again", intent.deadline));
     } else {
-        let verdict = opened.plan.reasons.nodes.iter().find(|verdict| *verdict.node == *name);
+        let verdict = opened.plan.reasons.nodes.of(name);
         stays(&mut explanation, opened, node, verdict, pool, memory);
     }
     if let Some(memory) = memory {
@@ -191,7 +191,7 @@ fn stays(
     explanation: &mut Explanation,
     opened: &Opened<'_>,
     node: &Node,
-    verdict: Option<&NodeVerdict>,
+    verdict: Option<NodeVerdict<'_>>,
     pool: Option<&Pool>,
     memory: Option<&PoolHistory>,
 ) {
@@ -199,7 +199,7 @@ fn stays(
         "stays: no pool of Headroom manages it".clone_into(&mut explanation.summary);
         return;
     };
-    let object = verdict.object.as_deref().map_or(String::new(), |object| format!(" ({object})"));
+    let object = verdict.object.map_or(String::new(), |object| format!(" ({object})"));
     explanation.summary = match verdict.reason {
         Reason::Empty
         | Reason::Underutilized
@@ -225,7 +225,7 @@ fn stays(
     if let Some(blocked) =
         memory.and_then(|memory| memory.blocked.iter().find(|blocked| blocked.reason == verdict.reason))
     {
-        let own = kept.is_none() && blocked.object == verdict.object;
+        let own = kept.is_none() && blocked.object.as_deref() == verdict.object;
         let fact = if own { "blocked since" } else { "nodes of the pool blocked for this reason since" };
         explanation.fact(fact, format!("{} ({})", blocked.since, about(blocked.since, opened.now())));
     }
@@ -244,7 +244,7 @@ fn when(
     explanation: &mut Explanation,
     opened: &Opened<'_>,
     node: &Node,
-    verdict: &NodeVerdict,
+    verdict: NodeVerdict<'_>,
     pool: &Pool,
     memory: &PoolHistory,
 ) {
@@ -281,7 +281,7 @@ fn when(
         )),
         Reason::NotEnoughPdb => explanation.next.push(format!(
             "{} must allow an eviction: more ready replicas, or a higher maxUnavailable",
-            verdict.object.as_deref().unwrap_or("the PodDisruptionBudget")
+            verdict.object.unwrap_or("the PodDisruptionBudget")
         )),
         Reason::MinNodesReached => {
             explanation.next.push(format!("pool {}: lower minNodes below {}", pool.name, pool.min_nodes));
@@ -289,12 +289,12 @@ fn when(
         Reason::BudgetExhausted => {
             explanation.next.push(format!(
                 "{} gives room when a removal under way has ended",
-                verdict.object.as_deref().unwrap_or("a budget")
+                verdict.object.unwrap_or("a budget")
             ));
         }
         Reason::GangWouldBreak => explanation.next.push(format!(
             "the gang of {} must end, or run more pods than it needs at once; docs/gangs.md says what goes on",
-            verdict.object.as_deref().unwrap_or("a pod")
+            verdict.object.unwrap_or("a pod")
         )),
         Reason::NoPlaceForClaims => {
             explanation
@@ -315,7 +315,7 @@ fn when(
         )),
         Reason::AwaitsPreferredPool => explanation.next.push(format!(
             "{} must have room for a node, and be quiet after its last failure for as long again as it was held back",
-            verdict.object.as_deref().unwrap_or("the preferred pool")
+            verdict.object.unwrap_or("the preferred pool")
         )),
         Reason::RotationStopped => {
             let stop = memory.rotation_stop.as_ref();

@@ -7,6 +7,7 @@ use headroom_core::history::PoolHistory;
 use headroom_core::labels::ObjectKey;
 use headroom_core::reason::Reason;
 use headroom_core::time::UnixTime;
+use headroom_core::verdicts::NodeVerdict;
 
 use super::case::Opened;
 use super::chain;
@@ -103,8 +104,9 @@ fn facts(explanation: &mut Explanation, seen: &PoolSeen) {
 /// The pool's nodes by what keeps them.
 fn nodes(explanation: &mut Explanation, opened: &Opened<'_>, name: &str) {
     let mut by_reason: BTreeMap<Reason, Vec<&str>> = BTreeMap::new();
-    for verdict in opened.plan.reasons.nodes.iter().filter(|verdict| *verdict.pool == *name) {
-        by_reason.entry(verdict.reason).or_default().push(&verdict.node);
+    let of_pool = |verdict: &NodeVerdict<'_>| verdict.pool == Some(name);
+    for verdict in opened.plan.reasons.nodes.iter().filter(of_pool) {
+        by_reason.entry(verdict.reason).or_default().push(verdict.node);
     }
     for (reason, nodes) in by_reason {
         let examples = nodes.iter().take(2).copied().collect::<Vec<_>>().join(", ");

@@ -2,8 +2,8 @@
 //!
 //! `config` is the settings of users. `state` counts nodes and groups by state and knows the node that a group would make
 //! next, with its `devices`; `interruption` finds the nodes that their cloud is about to take. `increase` is the life of a
-//! purchase from its intent to its nodes. `plan` is what a plan returns, `wake` the time of the next one, and `quarantine`
-//! what is left out of one.
+//! purchase from its intent to its nodes. `plan` is what a plan returns, `verdicts` its
+//! part about nodes, `wake` the time of the next one, and `quarantine` what is left out of one.
 
 pub mod config;
 pub mod devices;
@@ -14,4 +14,5 @@ pub mod quarantine;
 pub mod state;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+pub mod verdicts;
 pub mod wake;

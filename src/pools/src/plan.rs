@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use crate::verdicts::NodeVerdicts;
 use headroom_cluster::history::{History, Victim};
 use headroom_cluster::question::Question;
 use headroom_cluster::world::IntentId;
@@ -275,8 +276,8 @@ pub struct Reasons {
     pub pods: Vec<PodVerdict>,
     /// Per pool: what keeps it from growing or shrinking as a whole.
     pub pools: BTreeMap<Arc<str>, Vec<PoolReason>>,
-    /// Per node that stays or goes, managed pools only.
-    pub nodes: Vec<NodeVerdict>,
+    /// Per node that stays or goes, in order of names.
+    pub nodes: NodeVerdicts,
     /// Actions that Preview pools would have taken.
     pub preview: Vec<PreviewAction>,
     /// Per CapacityBuffer that is served, in the order of service.
@@ -541,20 +542,6 @@ pub struct PoolReason {
     pub reason: Reason,
     /// The values, for a person.
     pub message: Arc<str>,
-}
-
-/// The verdict on one node.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeVerdict {
-    /// The node.
-    pub node: Arc<str>,
-    /// Its pool; empty for foreign nodes.
-    pub pool: Arc<str>,
-    /// Reason why it stays, or that it is on its way out.
-    pub reason: Reason,
-    /// The object in the way, as `kind/namespace/name`.
-    pub object: Option<Arc<str>>,
 }
 
 /// Action that a Preview pool would have taken.

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use headroom_core::config::Config;
 use headroom_core::history::{Decision, DecisionAction, DecisionOutcome, History, Victim};
 use headroom_core::labels::ObjectKey;
-use headroom_core::plan::{GangVerdict, NodeVerdict, Outcome, Plan, PodVerdict, StepResult};
+use headroom_core::plan::{GangVerdict, Outcome, Plan, PodVerdict, StepResult};
 use headroom_core::reason::Reason;
 use headroom_core::text::cut;
 use headroom_core::time::{Seconds, UnixTime};
+use headroom_core::verdicts::{NodeVerdict, NodeVerdicts};
 use headroom_core::world::World;
 use headroom_core::world::gang::GangRef;
 use headroom_core::world::provider::BackoffKey;
@@ -307,14 +308,14 @@ impl EventRecorder {
         }
     }
 
-    fn report_twins(&mut self, verdicts: &[NodeVerdict], world: &World, events: &mut Vec<EventNote>) {
-        let shared = |verdict: &&NodeVerdict| verdict.reason == Reason::ProviderIdShared;
+    fn report_twins(&mut self, verdicts: &NodeVerdicts, world: &World, events: &mut Vec<EventNote>) {
+        let shared = |verdict: &NodeVerdict<'_>| verdict.reason == Reason::ProviderIdShared;
         let twins = verdicts.iter().filter(shared);
-        let new: Vec<&NodeVerdict> =
-            twins.clone().filter(|verdict| !self.twins.contains(&verdict.node)).collect();
+        let new: Vec<NodeVerdict<'_>> =
+            twins.clone().filter(|verdict| !self.twins.contains(verdict.node)).collect();
         for verdict in new.into_iter().take(EVENTS_MAX) {
-            let other = verdict.object.as_deref().unwrap_or("another node");
-            events.extend(node_named(&verdict.node, world).map(|node| provider_id_shared(node, other)));
+            let other = verdict.object.unwrap_or("another node");
+            events.extend(node_named(verdict.node, world).map(|node| provider_id_shared(node, other)));
         }
         self.twins = twins.map(|verdict| verdict.node.clone()).collect();
     }
@@ -515,13 +516,11 @@ mod tests {
             let node = headroom_core::world::node::Node { name: name.into(), ..Default::default() };
             world.apply(Delta::NodeApplied(Box::new(node)));
         }
-        let verdict = |node: &str, other: &str| NodeVerdict {
-            node: node.into(),
-            pool: "general".into(),
-            reason: Reason::ProviderIdShared,
-            object: Some(format!("node/{other}").into()),
-        };
-        let nodes = vec![verdict("n", "twin"), verdict("twin", "n")];
+        let mut nodes = NodeVerdicts::new(&world, &config());
+        for (name, other) in [("n", "twin"), ("twin", "n")] {
+            let (id, _, _) = world.node_named(name).expect("delivered");
+            nodes.push(id, None, Reason::ProviderIdShared, Some(format!("node/{other}").into()));
+        }
         let plan = Plan { reasons: Reasons { nodes, ..Reasons::default() }, ..Plan::default() };
         let events = recorder.record(&plan, &world, &config(), NOW);
         assert_eq!((events.len(), events[0].reason, events[0].warning), (2, "ProviderIdShared", true));

@@ -122,12 +122,14 @@ mod tests {
     use super::*;
     use headroom_cluster::history::Victim;
     use headroom_cluster::scheduling::NodeIx;
+    use headroom_cluster::world::NodeId;
     use headroom_pools::testing::{config, pool};
 
     fn candidates(reason: Reason, group: &str, count: u32) -> Vec<Candidate> {
         let one = |index: u32| {
             let name: Arc<str> = format!("{group}-{index}").into();
             Candidate {
+                id: NodeId(index),
                 ix: NodeIx(index),
                 pool: 0,
                 group: group.into(),

@@ -39,6 +39,8 @@ pub fn is_tight(pool: &Pool) -> bool {
 /// A node that may go if its pods find other places.
 #[derive(Clone, Debug)]
 pub struct Candidate {
+    /// Its id in the world.
+    pub id: NodeId,
     /// Its place in the snapshot.
     pub ix: NodeIx,
     /// Index into [`Config::pools`].
@@ -129,9 +131,14 @@ impl Load {
 
 impl Candidate {
     /// A node that its cloud is about to take, with the pods that move.
-    pub(crate) fn interrupted(ix: NodeIx, node: &Node, member: &Membership<'_>, movable: Vec<PodId>) -> Self {
+    pub(crate) fn interrupted(
+        at: (NodeId, NodeIx),
+        node: &Node,
+        member: &Membership<'_>,
+        movable: Vec<PodId>,
+    ) -> Self {
         let load = Load { movable, ..Load::default() };
-        candidate(ix, node, member, Reason::Interrupted, load, None)
+        candidate(at, node, member, Reason::Interrupted, load, None)
     }
 
     /// True if it may wait so as to leave together with others, or because they leave no room: in pools whose nodes get
@@ -279,7 +286,7 @@ pub fn classify(
                 (false, false) if above => Reason::Consolidated,
                 (false, false) => Reason::Underutilized,
             };
-            let mut candidate = candidate(ix, node, member, reason, load, since);
+            let mut candidate = candidate((id, ix), node, member, reason, load, since);
             candidate.fresh = match reason {
                 Reason::Consolidated => fresh(node, &candidate.movable, pool, scene),
                 Reason::NotPreferred => preferred::fresh(node, &candidate.movable, scene),
@@ -298,7 +305,7 @@ pub fn fresh(node: &Node, movable: &[PodId], pool: &Pool, scene: &Scene<'_>) -> 
 }
 
 fn candidate(
-    ix: NodeIx,
+    (id, ix): (NodeId, NodeIx),
     node: &Node,
     member: &Membership<'_>,
     reason: Reason,
@@ -307,6 +314,7 @@ fn candidate(
 ) -> Candidate {
     let Load { movable, waits_for, sent_away, guarded_by, guarded } = load;
     Candidate {
+        id,
         ix,
         pool: member.pool,
         group: Arc::clone(member.group),

@@ -33,9 +33,10 @@ use headroom_cluster::world::node::POOL_LABEL;
 use headroom_cluster::world::running_gangs::RunningGangs;
 use headroom_pools::config::Mode;
 use headroom_pools::interruption;
-use headroom_pools::plan::{NodeVerdict, PreviewAction, Step};
+use headroom_pools::plan::{PreviewAction, Step};
 use headroom_pools::state::foreign::{Membership, Ownership};
-use headroom_pools::state::group_settings::GroupSettings;
+use headroom_pools::state::group_settings::{GroupSettings, KnownSettings};
+use headroom_pools::verdicts::NodeVerdicts;
 use headroom_values::reason::Reason;
 use headroom_values::time::{Seconds, UnixTime};
 
@@ -45,7 +46,7 @@ pub struct ScaleDown {
     /// The first steps of new removals.
     pub steps: Vec<Step>,
     /// One verdict for each node, in order of names.
-    pub verdicts: Vec<NodeVerdict>,
+    pub verdicts: NodeVerdicts,
     /// Removals that pools of mode Preview would have begun.
     pub preview: Vec<PreviewAction>,
     /// Nodes whose pods find no place on others, and might do on nodes that cost less.
@@ -94,7 +95,8 @@ pub fn decide(
             pass.wake(at);
         }
     }
-    pass.verdicts.sort_by(|a, b| a.node.cmp(&b.node));
+    // Nodes of the world come first in a snapshot, in order of their names.
+    pass.verdicts.sort_by_key(|node| snapshot.index_of(node));
     verdicts::remember(history, &pass.verdicts, scene.world, scene.now);
     ScaleDown {
         steps: pass.steps,
@@ -142,7 +144,8 @@ pub(crate) struct Pass<'a, 's> {
     outdated: Vec<Candidate>,
     pub(crate) second_choice: Vec<Candidate>,
     outdated_counts: BTreeMap<Arc<str>, u32>,
-    verdicts: Vec<NodeVerdict>,
+    settings: KnownSettings<'s>,
+    verdicts: NodeVerdicts,
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
     wake_at: Option<UnixTime>,
@@ -179,7 +182,8 @@ impl<'a, 's> Pass<'a, 's> {
             outdated: Vec::new(),
             second_choice: Vec::new(),
             outdated_counts: BTreeMap::new(),
-            verdicts: Vec::new(),
+            settings: KnownSettings::default(),
+            verdicts: NodeVerdicts::new(scene.world, scene.config),
             preview: BTreeMap::new(),
             steps: Vec::new(),
             wake_at: None,
@@ -193,10 +197,9 @@ impl<'a, 's> Pass<'a, 's> {
         }
     }
 
-    pub(crate) fn verdict(&mut self, node: &Arc<str>, pool: Option<usize>, verdict: Verdict) {
-        let pool = pool.map_or_else(|| Arc::from(""), |pool| self.scene.config.pools[pool].name.clone());
+    pub(crate) fn verdict(&mut self, node: NodeId, pool: Option<usize>, verdict: Verdict) {
         let Verdict { reason, object } = verdict;
-        self.verdicts.push(NodeVerdict { node: node.clone(), pool, reason, object });
+        self.verdicts.push(node, pool, reason, object);
     }
 
     /// The pool that a verdict on this node belongs to.
@@ -218,9 +221,9 @@ impl<'a, 's> Pass<'a, 's> {
 
     /// Every node stays for one reason; clocks are left as they are.
     fn all_stay(&mut self, reason: Reason) {
-        for (id, node, _) in self.scene.world.nodes() {
+        for (id, _, _) in self.scene.world.digests() {
             let pool = self.pool_of(id);
-            self.verdict(&node.name, pool, reason.into());
+            self.verdict(id, pool, reason.into());
         }
     }
 
@@ -245,8 +248,7 @@ impl<'a, 's> Pass<'a, 's> {
         if nodes.is_empty() {
             return;
         }
-        let order = snapshot.nodes().map(|(ix, _)| ix);
-        let order = order.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
+        let order = snapshot.indexes().filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
         let mut destinations = Destinations::new(order);
         for ix in nodes {
             if let Some((id, _)) =
@@ -280,7 +282,7 @@ impl<'a, 's> Pass<'a, 's> {
         let clocks: Vec<_> = (0..self.scene.config.pools.len())
             .map(|pool| clocks(pool).map(|memory| &memory.unneeded))
             .collect();
-        let config = self.scene.config;
+        let Scene { config, members, .. } = *self.scene;
         let open: Vec<bool> =
             config.pools.iter().map(|pool| candidates::open_to_removal(pool, self.scene)).collect();
         self.verdicts.reserve(snapshot.real_count());
@@ -292,23 +294,23 @@ impl<'a, 's> Pass<'a, 's> {
                 outdated.or_else(|| self.replacing.is_second_choice(name).then_some(Reason::NotPreferred));
             if let Some(reason) = (!self.leaving.is_empty()).then(|| self.leaving.get(name)).flatten() {
                 let verdict = Verdict::from(*reason);
-                self.verdict(name, pool, verdict);
+                self.verdict(id, pool, verdict);
                 continue;
             }
-            if let Some(member) = self.scene.members.member(id)
+            if let Some(member) = members.member(id)
                 && outdated.is_none()
                 && !self.interrupted.contains_key(&id)
                 && open[member.pool]
                 && self.is_busy(digest, member)
                 && !self.scene.world.devices().has_slices_of(name)
             {
-                self.verdict(name, pool, Reason::NotUnderutilized.into());
+                self.verdict(id, pool, Reason::NotUnderutilized.into());
                 continue;
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
             if self.interrupted.contains_key(&id) {
                 if let Err(verdict) = self.interrupt(id, ix, history) {
-                    self.verdict(name, pool, verdict);
+                    self.verdict(id, pool, verdict);
                 }
                 continue;
             }
@@ -326,7 +328,7 @@ impl<'a, 's> Pass<'a, 's> {
                     {
                         self.wake(end);
                     }
-                    self.verdict(name, pool, verdict);
+                    self.verdict(id, pool, verdict);
                 }
                 Classification::Candidate(mut candidate) => match self.consider_replacement(&mut candidate) {
                     None if rotation::is_rotation(candidate.reason) && !candidate.replaced => {
@@ -335,7 +337,7 @@ impl<'a, 's> Pass<'a, 's> {
                     None => found.push(candidate),
                     Some(reason) => {
                         self.keep_clock(pool, name, since);
-                        self.verdict(name, pool, reason.into());
+                        self.verdict(id, pool, reason.into());
                     }
                 },
             }
@@ -389,23 +391,23 @@ impl<'a, 's> Pass<'a, 's> {
 
     /// Keeps an outdated node until nodes have been bought in its place.
     fn await_turn(&mut self, candidate: Candidate, rotations: &BTreeMap<usize, Reason>) {
-        let (node, pool) = (candidate.victim.node.clone(), Some(candidate.pool));
+        let (node, pool) = (candidate.id, Some(candidate.pool));
         if let Some(pod) = candidate.waits_for {
             let key = &self.scene.world.pod(pod).pod.key;
-            return self.verdict(&node, pool, Verdict::pod(Reason::BlockedByOnCompletionPod, key));
+            return self.verdict(node, pool, Verdict::pod(Reason::BlockedByOnCompletionPod, key));
         }
         if let Some(verdict) = self.budget_in_the_way(&candidate) {
-            return self.verdict(&node, pool, verdict);
+            return self.verdict(node, pool, verdict);
         }
         let reason = rotations.get(&candidate.pool).copied().unwrap_or(Reason::AwaitsRotation);
-        self.verdict(&node, pool, reason.into());
+        self.verdict(node, pool, reason.into());
         self.outdated.push(candidate);
     }
 
-    fn is_busy(&self, digest: &NodeDigest, member: &Membership<'_>) -> bool {
-        let pool = &self.scene.config.pools[member.pool];
-        let settings = GroupSettings::of(pool, member.group, self.scene.world);
-        candidates::is_busy(digest, pool, settings, self.scene.config)
+    fn is_busy(&mut self, digest: &NodeDigest, member: &Membership<'s>) -> bool {
+        let Scene { world, config, .. } = *self.scene;
+        let settings = self.settings.of(member, config, world);
+        candidates::is_busy(digest, &config.pools[member.pool], settings, config)
     }
 
     pub(crate) fn keep_clock(&mut self, pool: Option<usize>, node: &Arc<str>, since: Option<UnixTime>) {
@@ -444,8 +446,7 @@ impl<'a, 's> Pass<'a, 's> {
                 continue;
             }
             if let Err(verdict) = self.try_one(&candidate, snapshot, &mut destinations, history) {
-                let node = candidate.victim.node.clone();
-                self.verdict(&node, Some(candidate.pool), verdict);
+                self.verdict(candidate.id, Some(candidate.pool), verdict);
             }
         }
         snapshot.rollback(mark);
@@ -513,7 +514,7 @@ impl<'a, 's> Pass<'a, 's> {
         let message = message(candidates, pods_count, settings, notice);
         let verdict = if pool.mode == Mode::Apply { first.reason } else { Reason::PreviewOnly };
         for candidate in candidates {
-            self.verdict(&candidate.victim.node, Some(first.pool), verdict.into());
+            self.verdict(candidate.id, Some(first.pool), verdict.into());
         }
         let from = minimums::size(self.scene, &pool.name, &self.leaving);
         if pool.mode != Mode::Apply {
@@ -592,6 +593,6 @@ fn begin_elsewhere(found: &mut [Candidate], history: &History, scene: &Scene<'_>
 fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx> {
     let candidates: BTreeSet<NodeIx> = found.iter().map(|candidate| candidate.ix).collect();
     let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot);
-    let stay = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !candidates.contains(ix));
+    let stay = snapshot.indexes().filter(|ix| !candidates.contains(ix));
     stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()
 }

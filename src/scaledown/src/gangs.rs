@@ -91,7 +91,7 @@ impl Pass<'_, '_> {
             std::mem::take(&mut self.chosen).into_iter().partition(goes);
         self.chosen = kept;
         for one in dropped {
-            self.verdict(&one.victim.node, Some(one.pool), verdict.clone());
+            self.verdict(one.id, Some(one.pool), verdict.clone());
         }
     }
 

@@ -27,7 +27,8 @@ impl Pass<'_, '_> {
         let memory = history.pools.get(&pool.name);
         let vain_at = memory.and_then(|memory| memory.removed_in_vain(&node.name));
         self.cooled_down(vain_at.filter(|at| *at <= scene.now).map(|at| at.plus(RETRY)))?;
-        let candidate = Candidate::interrupted(ix, node, member, displaced(id, scene.world, scene.config));
+        let candidate =
+            Candidate::interrupted((id, ix), node, member, displaced(id, scene.world, scene.config));
         if !bundles::has_room(&self.chosen, &candidate, memory) {
             return Err(Reason::JournalFull.into());
         }

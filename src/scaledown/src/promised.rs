@@ -34,8 +34,8 @@ impl Promised {
     /// Reads the places of a plan.
     pub(crate) fn of(scene: &Scene<'_>, snapshot: &Snapshot<'_>, history: &History) -> Self {
         let mut promised = Self::default();
-        for (ix, view) in snapshot.nodes() {
-            if snapshot.untouched(ix) || view.presence() != Presence::Present {
+        for ix in snapshot.changed() {
+            if snapshot.node(ix).presence() != Presence::Present {
                 continue;
             }
             let ready = candidates::takes_pods(ix, snapshot);

@@ -84,8 +84,7 @@ impl Standby {
         if !snapshot.has_standby() {
             return standby;
         }
-        let touched = snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !snapshot.untouched(*ix));
-        for ix in touched {
+        for ix in snapshot.changed() {
             let is_standby = |pod: &PodRef| matches!(pod, PodRef::Standby(_));
             let pods: Vec<PodRef> = snapshot.pods(ix).filter(is_standby).collect();
             if pods.is_empty() {
@@ -163,7 +162,7 @@ pub(super) fn stays_placed(snapshot: &mut Snapshot<'_>) -> Result<(), PodRef> {
 fn place_anew(snapshot: &mut Snapshot<'_>) -> Result<(), PodRef> {
     let is_standby = |pod: &PodRef| matches!(pod, PodRef::Standby(_));
     let mut pods: Vec<(PodRef, NodeIx)> = Vec::new();
-    for (ix, _) in snapshot.nodes().filter(|(ix, _)| !snapshot.untouched(*ix)) {
+    for ix in snapshot.changed() {
         pods.extend(snapshot.pods(ix).filter(is_standby).map(|pod| (pod, ix)));
     }
     let mut nodes: Vec<NodeIx> = pods.iter().map(|(_, node)| *node).collect();

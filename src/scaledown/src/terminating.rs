@@ -117,7 +117,7 @@ impl Pass<'_, '_> {
             let until = one.since.unwrap_or(scene.now).plus(limit).plus(TOGETHER_WAIT);
             if one.may_wait(scene.config) && scene.now < until {
                 self.wake(until);
-                self.verdict(&one.victim.node, Some(one.pool), Reason::NotUnneededLongEnough.into());
+                self.verdict(one.id, Some(one.pool), Reason::NotUnneededLongEnough.into());
             } else {
                 self.chosen.push(one);
             }

@@ -29,7 +29,7 @@ impl Pass<'_, '_> {
             for _ in 0..fewer {
                 let Some(last) = self.chosen.iter().rposition(may_wait) else { break };
                 let one = self.chosen.remove(last);
-                self.verdict(&one.victim.node, Some(one.pool), verdict.clone());
+                self.verdict(one.id, Some(one.pool), verdict.clone());
             }
             fewer *= 2;
         }
@@ -44,8 +44,8 @@ impl Pass<'_, '_> {
             snapshot.set_presence(one.ix, Presence::Ghost);
             pods.extend(pods_to_move(one, snapshot, self.scene).into_iter().map(|pod| (pod, one.ix)));
         }
-        let stay = snapshot.nodes().map(|(ix, _)| ix);
-        let stay: Vec<NodeIx> = stay.filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
+        let stay: Vec<NodeIx> =
+            snapshot.indexes().filter(|ix| candidates::takes_pods(*ix, snapshot)).collect();
         let work = u64::try_from(pods.len().saturating_mul(stay.len())).unwrap_or(u64::MAX);
         let fits = if work <= TOGETHER_WORK_MAX {
             let standby = Standby::of(snapshot);

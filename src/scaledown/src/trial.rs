@@ -331,7 +331,7 @@ fn moved_in(pod: &PodRef, candidate: &Candidate, scene: &Scene<'_>) -> bool {
 fn without_place(pod: PodRef, snapshot: &Snapshot<'_>) -> Reason {
     let class = snapshot.class_of(pod);
     let takes = |node| snapshot.would_take_without_claims(class, node);
-    let lacks_devices = snapshot.has_device_claims(class) && snapshot.nodes().any(|(node, _)| takes(node));
+    let lacks_devices = snapshot.has_device_claims(class) && snapshot.indexes().any(takes);
     if lacks_devices { Reason::NoPlaceForClaims } else { Reason::NoPlaceToMovePods }
 }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use headroom_cluster::history::{Blocked, EXAMPLES_MAX, History, PoolHistory};
-use headroom_cluster::world::World;
 use headroom_cluster::world::node::{Node, REMOVE_ANNOTATION};
-use headroom_pools::plan::NodeVerdict;
+use headroom_cluster::world::{NodeId, World};
+use headroom_pools::verdicts::{NodeVerdict, NodeVerdicts};
 use headroom_values::labels::ObjectKey;
 use headroom_values::reason::Reason;
 use headroom_values::time::UnixTime;
@@ -109,22 +109,23 @@ fn leaves(reason: Reason) -> bool {
 
 /// Writes each pool's [`Blocked`] list anew: one entry a reason, in order of reasons, with the first node's object.
 /// `since` stays while the reason holds for any node. For a node whose removal a person requested, every reason is reported.
-pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, now: UnixTime) {
+pub fn remember(history: &mut History, verdicts: &NodeVerdicts, world: &World, now: UnixTime) {
     let mut found: BTreeMap<&str, BTreeMap<Reason, Blocked>> = BTreeMap::new();
     let requested = |node: &Node| node.annotations.get(REMOVE_ANNOTATION) == Some("requested");
-    let asked: BTreeSet<&str> =
-        world.annotated_nodes().filter(|(_, node)| requested(node)).map(|(_, node)| &*node.name).collect();
-    let is_reported = |verdict: &&NodeVerdict| {
+    let asked: BTreeSet<NodeId> =
+        world.annotated_nodes().filter(|(_, node)| requested(node)).map(|(id, _)| id).collect();
+    let is_reported = |verdict: &NodeVerdict<'_>| {
         actionable(verdict.reason)
-            || !asked.is_empty() && !leaves(verdict.reason) && asked.contains(&*verdict.node)
+            || !asked.is_empty() && !leaves(verdict.reason) && asked.contains(&verdict.id)
     };
     for verdict in verdicts.iter().filter(is_reported) {
-        let of_pool = found.entry(&verdict.pool).or_default();
+        let Some(pool) = verdict.pool else { continue };
+        let of_pool = found.entry(pool).or_default();
         let entry = of_pool.entry(verdict.reason).or_insert_with(|| Blocked {
             reason: verdict.reason,
             count: 0,
             examples: Vec::new(),
-            object: verdict.object.clone(),
+            object: verdict.object.map(Arc::from),
             since: now,
         });
         entry.count += 1;
@@ -132,7 +133,7 @@ pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, 
             entry.examples.push(verdict.node.clone());
         }
     }
-    for pool in found.keys().filter(|pool| !pool.is_empty()) {
+    for pool in found.keys() {
         if !history.pools.contains_key(*pool) {
             history.pools.insert((*pool).into(), PoolHistory::default());
         }
@@ -151,32 +152,34 @@ pub fn remember(history: &mut History, verdicts: &[NodeVerdict], world: &World, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headroom_pools::testing::NOW;
+    use headroom_pools::testing::{NOW, config, node, pool, world};
 
-    fn verdict(node: &str, reason: Reason) -> NodeVerdict {
-        NodeVerdict { node: node.into(), pool: "a".into(), reason, object: None }
-    }
-
-    fn blocked(verdicts: &[NodeVerdict], history: &mut History, now: UnixTime) -> Vec<Blocked> {
+    fn blocked(verdicts: &[(&str, Reason)], history: &mut History, now: UnixTime) -> Vec<Blocked> {
+        let (world, config) = (world().node(node("n1")).node(node("n2")).build(), config([pool("a")]));
+        let mut said = NodeVerdicts::new(&world, &config);
+        for (name, reason) in verdicts {
+            let (id, _, _) = world.node_named(name).expect("one of the two");
+            said.push(id, Some(0), *reason, None);
+        }
         history.pools.entry("a".into()).or_default();
-        remember(history, verdicts, &World::new(), now);
+        remember(history, &said, &world, now);
         history.pools["a"].blocked.clone()
     }
 
     #[test]
     fn since_stays_while_the_reason_holds_though_nodes_change() {
         let mut history = History::default();
-        blocked(&[verdict("n1", Reason::NotEnoughPdb)], &mut history, NOW);
+        blocked(&[("n1", Reason::NotEnoughPdb)], &mut history, NOW);
         let later = UnixTime(NOW.0 + 60);
-        let list = blocked(&[verdict("n2", Reason::NotEnoughPdb)], &mut history, later);
+        let list = blocked(&[("n2", Reason::NotEnoughPdb)], &mut history, later);
         assert_eq!((list[0].since, &*list[0].examples[0]), (NOW, "n2"));
         assert!(blocked(&[], &mut history, later).is_empty());
-        assert_eq!(blocked(&[verdict("n2", Reason::NotEnoughPdb)], &mut history, later)[0].since, later);
+        assert_eq!(blocked(&[("n2", Reason::NotEnoughPdb)], &mut history, later)[0].since, later);
     }
 
     #[test]
     fn timers_and_utilization_never_reach_status() {
-        let idle = [verdict("n1", Reason::NotUnderutilized), verdict("n2", Reason::NotUnneededLongEnough)];
+        let idle = [("n1", Reason::NotUnderutilized), ("n2", Reason::NotUnneededLongEnough)];
         assert!(blocked(&idle, &mut History::default(), NOW).is_empty());
     }
 }

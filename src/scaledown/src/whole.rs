@@ -93,7 +93,7 @@ impl Pass<'_, '_> {
         for (one, tried) in members.iter().zip(tried) {
             let whole = || Verdict { reason: Reason::GroupGoesAsWhole, object: Some(object.clone()) };
             let verdict = tried.err().unwrap_or_else(whole);
-            self.verdict(&one.victim.node, Some(one.pool), verdict);
+            self.verdict(one.id, Some(one.pool), verdict);
         }
     }
 }

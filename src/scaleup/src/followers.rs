@@ -74,7 +74,7 @@ fn may_go_apart(ctx: &mut Context<'_>, group: &PodGroup) -> bool {
         PodRef::Virtual(_) | PodRef::Standby(_) => true,
         PodRef::Real(id) => ctx.now < ctx.world.pod(*id).pod.created_at.plus(SCHEDULER_LOOKS),
     });
-    let nodes: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
+    let nodes: Vec<NodeIx> = ctx.snapshot.indexes().collect();
     let (mut domains, mut there) = (BTreeSet::new(), false);
     let limit = ctx.snapshot.search_limit(group.class);
     for node in nodes {

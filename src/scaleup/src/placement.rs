@@ -29,7 +29,7 @@ pub fn place(ctx: &mut Context<'_>) {
     }
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
     look_at_rules(ctx);
-    let all: Vec<NodeIx> = ctx.snapshot.nodes().map(|(node, _)| node).collect();
+    let all: Vec<NodeIx> = ctx.snapshot.indexes().collect();
     // Pods that spread over domains are balanced between old nodes and new ones: all are looked at together.
     let joint = ctx
         .demand

@@ -181,8 +181,8 @@ fn pause(failures: u32) -> Seconds {
 /// Pods that have their place on a node that is ready, where both are old enough.
 fn with_room(ctx: &mut Context<'_>) -> BTreeMap<PodClassKey, Found> {
     let mut placed: Vec<(Arc<str>, PodId)> = Vec::new();
-    for (ix, view) in ctx.snapshot.nodes() {
-        let Some((id, node)) = view.real().filter(|_| !ctx.snapshot.untouched(ix)) else { continue };
+    for ix in ctx.snapshot.changed() {
+        let Some((id, node)) = ctx.snapshot.node(ix).real() else { continue };
         let Some(member) = ctx.cluster.member(id).filter(|member| member.stage == Stage::Ready) else {
             continue;
         };

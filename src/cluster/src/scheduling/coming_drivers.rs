@@ -22,7 +22,7 @@ impl Snapshot<'_> {
     ///
     /// For building the snapshot only: it is not taken back by a rollback.
     pub fn expect_drivers(&mut self, node: NodeIx, drivers: ComingDrivers) {
-        let node = &mut self.nodes[node.0 as usize];
+        let node = &mut self.nodes[node];
         node.awaits_drivers = true;
         node.coming = Some(drivers);
     }

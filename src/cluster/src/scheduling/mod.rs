@@ -12,6 +12,7 @@ mod guards;
 pub mod host_ports;
 pub mod node_affinity;
 pub mod node_name;
+mod node_views;
 pub mod pod_affinity;
 pub mod refusal;
 pub mod resources;

@@ -10,6 +10,7 @@ use crate::scheduling::constraints::Taint;
 use crate::scheduling::devices::Slice;
 use crate::scheduling::devices::book::Book;
 use crate::scheduling::node_affinity::LabelledNode;
+use crate::scheduling::node_views::NodeViews;
 use crate::scheduling::shares::Shares;
 use crate::scheduling::topology::Topology;
 use crate::scheduling::volumes::{ClassVolumes, NodeVolumes};
@@ -126,9 +127,7 @@ enum Undo {
 #[derive(Debug)]
 pub struct Snapshot<'w> {
     world: &'w World,
-    pub(super) nodes: Vec<NodeView<'w>>,
-    /// By node: what is left of the amounts that decide most. In a table of its own, since searches look at all nodes.
-    rooms: Vec<Amounts>,
+    pub(super) nodes: NodeViews<'w>,
     real_count: usize,
     by_id: Vec<Option<NodeIx>>,
     extra_classes: Vec<Arc<PodClass>>,
@@ -165,31 +164,15 @@ impl<'w> Snapshot<'w> {
     /// All delivered nodes of the world with the unfinished pods bound to them.
     #[must_use]
     pub fn new(world: &'w World) -> Self {
-        let mut nodes = Vec::with_capacity(world.node_capacity());
-        let mut rooms = Vec::with_capacity(world.node_capacity());
+        let nodes = NodeViews::new(world);
         let mut by_id = vec![None; world.node_capacity()];
-        for (index, (id, node, entry)) in (0u32..).zip(world.nodes()) {
+        for (index, id) in (0u32..).zip(nodes.real()) {
             by_id[id.0 as usize] = Some(NodeIx(index));
-            let digest = world.digest(id);
-            rooms.push(digest.allocatable.less(digest.requested));
-            nodes.push(NodeView {
-                name: Cow::Borrowed(&node.name),
-                source: Source::Real(id, node),
-                taints: None,
-                allocatable: None,
-                requested: Cow::Borrowed(&entry.requested),
-                pods: Pods::World(&entry.pods, Vec::new()),
-                presence: Presence::Present,
-                open: !digest.tainted && !digest.unschedulable,
-                awaits_drivers: false,
-                coming: None,
-            });
         }
         Self {
             world,
             real_count: nodes.len(),
             nodes,
-            rooms,
             by_id,
             extra_classes: Vec::new(),
             extra_ids: FxHashMap::default(),
@@ -218,10 +201,22 @@ impl<'w> Snapshot<'w> {
 
     /// The nodes that are not gone, ghosts included, in order.
     pub fn nodes(&self) -> impl Iterator<Item = (NodeIx, &NodeView<'w>)> {
-        (0u32..)
-            .zip(&self.nodes)
-            .filter(|(_, node)| node.presence != Presence::Gone)
-            .map(|(index, node)| (NodeIx(index), node))
+        self.indexes().map(|ix| (ix, self.node(ix)))
+    }
+
+    /// Indexes of the same. Where they are enough, nodes that nothing was tried on are not touched.
+    pub fn indexes(&self) -> impl Iterator<Item = NodeIx> {
+        let all = (0u32..).map(NodeIx).take(self.nodes.len());
+        all.filter(|ix| self.nodes.made(*ix).is_none_or(|view| view.presence != Presence::Gone))
+    }
+
+    /// Those of them with pods that are not bound to them, or without some that are, in order.
+    #[must_use]
+    pub fn changed(&self) -> Vec<NodeIx> {
+        let is_changed = |ix: &NodeIx| !self.untouched(*ix) && self.node(*ix).presence != Presence::Gone;
+        let mut changed: Vec<NodeIx> = self.touched().filter(is_changed).collect();
+        changed.sort_unstable();
+        changed
     }
 
     /// Number of nodes that were ever in it, gone ones included: the length for tables indexed by [`NodeIx`].
@@ -239,7 +234,7 @@ impl<'w> Snapshot<'w> {
     /// One node.
     #[must_use]
     pub fn node(&self, node: NodeIx) -> &NodeView<'w> {
-        &self.nodes[node.0 as usize]
+        &self.nodes[node]
     }
 
     /// The index of a delivered node of the world.
@@ -323,7 +318,8 @@ impl<'w> Snapshot<'w> {
     /// True if nothing was ever put on the node or taken off it here: its pods are those that are bound to it.
     #[must_use]
     pub fn untouched(&self, node: NodeIx) -> bool {
-        matches!(&self.node(node).pods, Pods::World(_, put) if put.is_empty())
+        let made = self.nodes.made(node);
+        made.is_none_or(|view| matches!(&view.pods, Pods::World(_, put) if put.is_empty()))
     }
 
     /// The pods of a node as they are kept: those bound to it in the world, finished ones included, and all others. When
@@ -343,13 +339,13 @@ impl<'w> Snapshot<'w> {
     /// Returns the free cpu, memory and pods of a node.
     #[must_use]
     pub fn room(&self, node: NodeIx) -> Amounts {
-        self.rooms[node.0 as usize]
+        self.nodes.room(node)
     }
 
     /// Puts a pod on a node. Nothing is checked: ask [`Snapshot::check`] before.
     pub fn place(&mut self, pod: PodRef, node: NodeIx) {
         self.touch(node);
-        match &mut self.nodes[node.0 as usize].pods {
+        match &mut self.nodes[node].pods {
             Pods::World(_, put) => put.push(pod),
             Pods::Own(pods) => pods.push(pod),
         }
@@ -407,7 +403,6 @@ impl<'w> Snapshot<'w> {
             awaits_drivers: true,
             coming: None,
         });
-        self.rooms.push(Amounts::default());
         self.measure(ix);
         self.node_added();
         self.devices_added(ix, template.devices.as_ref());
@@ -419,7 +414,7 @@ impl<'w> Snapshot<'w> {
     ///
     /// For building the snapshot only: it is not taken back by a rollback.
     pub fn expect_started(&mut self, node: NodeIx, taints: Vec<Taint>, allocatable: Option<Resources>) {
-        let view = &mut self.nodes[node.0 as usize];
+        let view = &mut self.nodes[node];
         view.open = taints.is_empty() && !view.unschedulable();
         view.taints = Some(taints.into());
         view.allocatable = allocatable.map(Arc::new);
@@ -439,7 +434,7 @@ impl<'w> Snapshot<'w> {
         while mark.0 < self.log.len() {
             match self.log.pop() {
                 Some(Undo::Placed(node)) => {
-                    let put = match &mut self.nodes[node.0 as usize].pods {
+                    let put = match &mut self.nodes[node].pods {
                         Pods::World(_, put) => put.pop(),
                         Pods::Own(pods) => pods.pop(),
                     };
@@ -463,7 +458,6 @@ impl<'w> Snapshot<'w> {
     fn pop_node(&mut self) {
         self.node_dropped();
         self.nodes.pop();
-        self.rooms.pop();
         self.port_holders.truncate(self.nodes.len());
         self.node_volumes.truncate(self.nodes.len());
         if let Some(devices) = &mut self.devices {
@@ -472,7 +466,7 @@ impl<'w> Snapshot<'w> {
     }
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
-        let before = self.nodes[node.0 as usize].presence;
+        let before = self.nodes[node].presence;
         let (was, is) = (before != Presence::Gone, presence != Presence::Gone);
         let (was_marked, is_marked) = (before == Presence::Ghost, presence == Presence::Ghost);
         // A node that leaves carries a mark, and some rules leave nodes with such taints out of what they count.
@@ -480,7 +474,7 @@ impl<'w> Snapshot<'w> {
         if was && (!is || remarked) {
             self.node_moved(node, -1);
         }
-        self.nodes[node.0 as usize].presence = presence;
+        self.nodes[node].presence = presence;
         if remarked {
             self.remark(node);
         }
@@ -499,7 +493,7 @@ impl<'w> Snapshot<'w> {
 
     fn count_in(&mut self, pod: PodRef, node: NodeIx) {
         let requests = self.requests_of(pod);
-        self.nodes[node.0 as usize].requested.to_mut().add(&requests);
+        self.nodes[node].requested.to_mut().add(&requests);
         self.measure(node);
         self.note_holder(pod, node, true);
         self.volumes_moved(pod, node, 1);
@@ -508,7 +502,7 @@ impl<'w> Snapshot<'w> {
 
     fn count_out(&mut self, pod: PodRef, node: NodeIx) {
         let requests = self.requests_of(pod);
-        self.nodes[node.0 as usize].requested.to_mut().subtract(&requests);
+        self.nodes[node].requested.to_mut().subtract(&requests);
         self.measure(node);
         self.note_holder(pod, node, false);
         self.volumes_moved(pod, node, -1);
@@ -550,7 +544,7 @@ impl<'w> Snapshot<'w> {
     fn measure(&mut self, node: NodeIx) {
         let view = self.node(node);
         let room = Amounts::of(view.allocatable()).less(Amounts::of(view.requested()));
-        self.rooms[node.0 as usize] = room;
+        self.nodes.set_room(node, room);
     }
 
     /// The node's own list of pods, copied from the world when the first one is taken off.
@@ -558,14 +552,32 @@ impl<'w> Snapshot<'w> {
         self.touch(node);
         if let Pods::World(..) = self.node(node).pods {
             let pods = self.pods(node).collect();
-            self.nodes[node.0 as usize].pods = Pods::Own(pods);
+            self.nodes[node].pods = Pods::Own(pods);
         }
-        let Pods::Own(pods) = &mut self.nodes[node.0 as usize].pods else { unreachable!("made own above") };
+        let Pods::Own(pods) = &mut self.nodes[node].pods else { unreachable!("made own above") };
         pods
     }
 }
 
 impl<'w> NodeView<'w> {
+    /// A node as the world has it; `None` before its delivery.
+    pub(super) fn of(id: NodeId, world: &'w World) -> Option<Self> {
+        let (entry, digest) = (world.node(id), world.digest(id));
+        let node = entry.node.as_ref()?;
+        Some(Self {
+            name: Cow::Borrowed(&node.name),
+            source: Source::Real(id, node),
+            taints: None,
+            allocatable: None,
+            requested: Cow::Borrowed(&entry.requested),
+            pods: Pods::World(&entry.pods, Vec::new()),
+            presence: Presence::Present,
+            open: !digest.tainted && !digest.unschedulable,
+            awaits_drivers: false,
+            coming: None,
+        })
+    }
+
     /// The node's name.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {

@@ -386,6 +386,8 @@ impl World {
             unusual_count: 0,
         });
         self.node_ids.insert(name.clone(), id);
+        self.node_order.take();
+        self.node_names.set(id, name);
         id
     }
 
@@ -398,6 +400,7 @@ impl World {
         if entry.node.is_none() && entry.pods.is_empty() {
             let name = entry.name.clone();
             self.node_ids.remove(&name);
+            self.node_order.take();
             self.nodes[id.0 as usize] = None;
             self.free_nodes.push(id);
         }

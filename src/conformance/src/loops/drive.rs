@@ -131,7 +131,7 @@ impl Driver<'_> {
     }
 
     fn note_verdicts(&mut self, planned: &Plan, now: i64) {
-        for verdict in &planned.reasons.nodes {
+        for verdict in planned.reasons.nodes.iter() {
             let known = self.verdicts.entry(verdict.node.clone()).or_default();
             if known.last().is_none_or(|(_, reason)| *reason != verdict.reason) {
                 known.push((now, verdict.reason));

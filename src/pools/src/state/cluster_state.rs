@@ -42,7 +42,7 @@ pub struct ClusterState<'w> {
     /// cpu or memory is limited.
     pub capacity: Resources,
     /// By node id: the index in `kins` and the state of each node that a pool owns.
-    members: Vec<Option<(usize, Stage)>>,
+    members: Vec<Option<(u32, Stage)>>,
     /// Pool and group of nodes.
     kins: Vec<(Arc<str>, Arc<str>)>,
     /// True if a limit on the cluster's cpu or memory asks for its capacity.
@@ -210,7 +210,7 @@ impl<'w> ClusterState<'w> {
     #[must_use]
     pub fn member(&self, node: NodeId) -> Option<Member<'_>> {
         let (kin, stage) = self.members.get(node.0 as usize).copied().flatten()?;
-        let (pool, group) = &self.kins[kin];
+        let (pool, group) = &self.kins[kin as usize];
         Some(Member { pool, group, stage })
     }
 
@@ -283,7 +283,10 @@ impl<'w> ClusterState<'w> {
             let is_taken = !self.interrupted.is_empty() && self.interrupted.contains_key(&id);
             let leaving =
                 goes || digest.deletion_taint || is_taken || !victims.is_empty() && victims.contains(name);
-            if let (true, false, Some(node)) = (self.limited, leaving, whole()) {
+            if self.limited
+                && !leaving
+                && let Some(node) = whole()
+            {
                 self.capacity.add(&node.capacity);
             }
             let Some(owner) = owner else {
@@ -317,7 +320,8 @@ impl<'w> ClusterState<'w> {
             }
             let counts = state.groups.entry(group.clone()).or_default();
             counts.interrupted = interrupted;
-            let kin = self.kins.len();
+            let kin = u32::try_from(self.kins.len()).expect("fewer groups than nodes");
+            counts.nodes.reserve(nodes.len());
             for (id, stage) in nodes {
                 counts.nodes.push(id);
                 match stage {

@@ -1,6 +1,11 @@
 //! Settings of one group: its own options over its pool's settings. It decides nothing.
 
-use crate::config::Pool;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::config::{Config, Pool};
+use crate::state::foreign::Membership;
 use headroom_cluster::world::World;
 use headroom_cluster::world::provider::GroupOptions;
 use headroom_values::known::Known;
@@ -14,6 +19,21 @@ use headroom_values::time::Seconds;
 pub struct GroupSettings<'a> {
     pool: &'a Pool,
     own: Option<&'a GroupOptions>,
+}
+
+/// Settings of the groups of members that were asked for before: a pass over all nodes asks for the same few again and again.
+#[derive(Debug, Default)]
+pub struct KnownSettings<'a> {
+    /// By index of the pool, and by the address of the group's id, which is one and the same for all its members.
+    known: FxHashMap<(usize, *const u8), GroupSettings<'a>>,
+}
+
+impl<'a> KnownSettings<'a> {
+    /// As [`GroupSettings::of`] for the group of a member.
+    pub fn of(&mut self, member: &Membership<'a>, config: &'a Config, world: &'a World) -> GroupSettings<'a> {
+        let settings = || GroupSettings::of(&config.pools[member.pool], member.group, world);
+        *self.known.entry((member.pool, Arc::as_ptr(member.group).cast())).or_insert_with(settings)
+    }
 }
 
 impl<'a> GroupSettings<'a> {

@@ -12,8 +12,8 @@ use crate::rotation::turn::{homeless, may_turn, next_turn};
 use crate::verdicts::Verdict;
 use headroom_cluster::history::EXAMPLES_MAX;
 use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef};
-use headroom_cluster::world::PodId;
 use headroom_cluster::world::node::{Node, Readiness};
+use headroom_cluster::world::{NodeId, PodId};
 use headroom_pools::config::{Config, Expander, Pool};
 use headroom_pools::state::backoff;
 use headroom_pools::state::health::not_started;
@@ -189,23 +189,20 @@ fn suited(ctx: &mut Context<'_>, scene: &Scene<'_>, pool: &Pool, nodes: &[Candid
 
 /// Says of well-used nodes what they wait for.
 fn note(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: &[Candidate], pool: &Pool) {
-    let fresh: BTreeMap<&Arc<str>, Option<Fresh>> =
-        nodes.iter().map(|one| (&one.victim.node, one.fresh)).collect();
-    for verdict in &mut ctx.reasons.nodes {
-        if verdict.reason != Reason::NotUnderutilized {
-            continue;
-        }
-        match fresh.get(&verdict.node) {
-            Some(Some(fresh)) => {
-                Verdict { reason: verdict.reason, object: verdict.object } = fresh.verdict(scene)
-            }
-            Some(None) => {
-                verdict.reason = Reason::AwaitsPreferredPool;
-                verdict.object = Some(format!("pool/{}", pool.name).into());
-            }
-            None => {}
-        }
+    let fresh: BTreeMap<NodeId, Option<Fresh>> = nodes.iter().map(|one| (one.id, one.fresh)).collect();
+    if fresh.is_empty() {
+        return;
     }
+    ctx.reasons.nodes.change(|node, reason| {
+        let fresh = fresh.get(&node).filter(|_| reason == Reason::NotUnderutilized)?;
+        Some(match fresh {
+            Some(fresh) => {
+                let Verdict { reason, object } = fresh.verdict(scene);
+                (reason, object)
+            }
+            None => (Reason::AwaitsPreferredPool, Some(format!("pool/{}", pool.name).into())),
+        })
+    });
 }
 
 /// Buys for the next turn of `pool` from the preferred pool; true if it did.
@@ -263,7 +260,7 @@ fn nodes_of_others(ctx: &Context<'_>, scene: &Scene<'_>, pool: &Pool) -> BTreeSe
         let member = id.and_then(|id| scene.members.member(id));
         member.is_some_and(|member| scene.config.pools[member.pool].name == pool.name)
     };
-    ctx.snapshot.nodes().map(|(ix, _)| ix).filter(|ix| !of_pool(*ix)).collect()
+    ctx.snapshot.indexes().filter(|ix| !of_pool(*ix)).collect()
 }
 
 /// Purchase for which the nodes of this turn can leave; `None` when there is none, or none that is cheaper where the price

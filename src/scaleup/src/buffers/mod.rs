@@ -105,7 +105,7 @@ impl Stage {
             Some((_, real)) => ctx.is_coming(*node) || is_open(real),
             None => true,
         };
-        let all = ctx.snapshot.nodes().map(|(node, _)| node).filter(takes);
+        let all = ctx.snapshot.indexes().filter(takes);
         let (coming, there): (Vec<NodeIx>, Vec<NodeIx>) = all.partition(|node| ctx.is_coming(*node));
         Self {
             order: there.into_iter().chain(coming).collect(),
@@ -199,7 +199,8 @@ fn note(ctx: &mut Context<'_>, requests: &mut [BufferRequest]) {
     let owners: BTreeMap<PodRef, usize> =
         requests.iter().enumerate().filter_map(|(index, request)| Some((request.pod?, index))).collect();
     let mut bought: BTreeMap<(Arc<str>, Arc<str>), BTreeMap<usize, u32>> = BTreeMap::new();
-    for (node, view) in ctx.snapshot.nodes().filter(|(node, _)| !ctx.snapshot.untouched(*node)) {
+    for node in ctx.snapshot.changed() {
+        let view = ctx.snapshot.node(node);
         for pod in ctx.snapshot.pods(node) {
             let Some(index) = owners.get(&pod).copied() else { continue };
             let verdict = &mut requests[index].verdict;

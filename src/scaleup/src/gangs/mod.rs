@@ -158,8 +158,8 @@ fn is_of(ctx: &Context<'_>, group: &PodGroup, unit: &Unit) -> bool {
 /// Classes of gangs that have room in part on nodes that are ready: their scheduler cannot bind them before the rest is.
 fn apart(ctx: &Context<'_>, units: &[Unit]) -> BTreeSet<ClassIx> {
     let mut ready: std::collections::BTreeMap<GangId, u32> = std::collections::BTreeMap::new();
-    for (ix, view) in ctx.snapshot.nodes().filter(|(ix, _)| !ctx.snapshot.untouched(*ix)) {
-        let is_ready = view.real().is_some_and(|(id, _)| ctx.cluster.is_ready(id));
+    for ix in ctx.snapshot.changed() {
+        let is_ready = ctx.snapshot.node(ix).real().is_some_and(|(id, _)| ctx.cluster.is_ready(id));
         for pod in ctx.snapshot.pods(ix).filter(|_| is_ready) {
             let PodRef::Real(id) = pod else { continue };
             let pod = &ctx.world.pod(id).pod;

@@ -49,7 +49,7 @@ impl Stage {
             Some((_, real)) => ctx.is_coming(*node) || buffers::is_open(real),
             None => true,
         };
-        let all = ctx.snapshot.nodes().map(|(node, _)| node).filter(takes);
+        let all = ctx.snapshot.indexes().filter(takes);
         let (coming, ready): (Vec<NodeIx>, Vec<NodeIx>) = all.partition(|node| ctx.is_coming(*node));
         let nodes = |order| Nodes { order, starts: Starts::new() };
         Self { ready: nodes(ready), coming: nodes(coming), explained: 0 }

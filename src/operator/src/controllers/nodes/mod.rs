@@ -279,7 +279,9 @@ impl NodeLoop {
     /// Returns the inputs of a plan made now, and those of the last decisions on replicas.
     fn snapshot(&self, now: UnixTime) -> Snapshot {
         let snapshot = Snapshot::of(self.view(), &self.history, &self.settings.config, now);
-        snapshot.watched(&self.blocked_since).with_replicas(self.ports.health.evaluations.record())
+        snapshot
+            .watched(&self.blocked_since, &self.world)
+            .with_replicas(self.ports.health.evaluations.record())
     }
 
     /// Waits for a wake-up, an outcome, a change of leadership, the stop, or the end of the pause.
@@ -335,7 +337,7 @@ impl NodeLoop {
         let plan = headroom_core::plan(self.view(), &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
         if !self.freshness.stale {
-            self.blocked_since.note(&plan.reasons.nodes, now);
+            self.blocked_since.note(&plan.reasons.nodes, &self.world, now);
         }
         self.ports.metrics.planned(took, &plan, &self.world, now);
         plan
