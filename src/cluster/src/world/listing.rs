@@ -16,7 +16,8 @@ pub struct Listing {
     groups: Vec<Arc<str>>,
     /// Nodes that carry the provider id of an instance.
     by_id: BTreeMap<NodeId, Listed>,
-    /// Nodes whose name the provider gives an instance.
+    /// Nodes whose name the provider gives an instance, of those that carry no instance's provider id: the id goes before the
+    /// name.
     by_name: BTreeMap<NodeId, Listed>,
     /// Ids of instances that no node carries.
     unseen: BTreeSet<Arc<str>>,
@@ -64,6 +65,8 @@ impl Listing {
                 }
             }
         }
+        let Self { by_id, by_name, .. } = &mut listing;
+        by_name.retain(|node, _| !by_id.contains_key(node));
         listing
     }
 
@@ -78,7 +81,7 @@ impl Listing {
             self.left.remove(&listed.instance);
             self.by_id.insert(node, listed);
         }
-        if let Some(listed) = self.names.get(name) {
+        if let Some(listed) = self.names.get(name).filter(|_| !self.by_id.contains_key(&node)) {
             self.by_name.insert(node, listed.clone());
         }
     }
@@ -112,7 +115,7 @@ impl Listing {
         self.listed_nodes(&self.by_id)
     }
 
-    /// Nodes whose name the provider gives an instance, with its group and id.
+    /// Nodes that carry no instance's provider id and whose name the provider gives one, with its group and id.
     pub fn by_name(&self) -> impl Iterator<Item = (NodeId, &Arc<str>, &Arc<str>)> {
         self.listed_nodes(&self.by_name)
     }
