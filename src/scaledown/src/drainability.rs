@@ -98,7 +98,7 @@ impl Rules {
         if world.devices().unreadable_claim_of(pod).is_some() {
             return block(Reason::ClaimNotReady);
         }
-        if let Some(reason) = self.controller_in_the_way(pod, world) {
+        if let Some(reason) = self.controller_in_the_way(entry, world, disruptions) {
             return block(reason);
         }
         if class.daemon_set {
@@ -135,20 +135,28 @@ impl Rules {
     }
 
     /// The first rule: the controller does not exist, or has too few replicas.
-    fn controller_in_the_way(&self, pod: &Pod, world: &World) -> Option<Reason> {
-        let owner = pod.owner.as_deref()?;
+    fn controller_in_the_way(
+        &self,
+        entry: &PodEntry,
+        world: &World,
+        disruptions: &mut Disruptions<'_>,
+    ) -> Option<Reason> {
+        let pod = &entry.pod;
+        let owner = pod.owner.as_ref()?;
         if !self.custom_controllers_block {
             return None;
         }
-        let key = ObjectKey::new(pod.key.namespace.clone(), &*owner.name);
         if pod.class.daemon_set {
+            let key = ObjectKey::new(pod.key.namespace.clone(), &*owner.name);
             let missing = &*owner.kind == "DaemonSet" && world.daemon_set(&key).is_none();
             return missing.then_some(Reason::ControllerNotFound);
         }
         let kind = kind_of(owner)?;
-        let Some(controller) = world.controller(kind, &key) else { return Some(Reason::ControllerNotFound) };
+        let Some(desired) = disruptions.desired(entry, owner, kind, world) else {
+            return Some(Reason::ControllerNotFound);
+        };
         let counted = matches!(kind, ControllerKind::ReplicaSet | ControllerKind::ReplicationController);
-        (counted && controller.desired < self.min_replicas).then_some(Reason::MinReplicasReached)
+        (counted && desired < self.min_replicas).then_some(Reason::MinReplicasReached)
     }
 
     fn replicated(&self, owner: Option<&Owner>) -> bool {
@@ -191,13 +199,15 @@ fn kind_of(owner: &Owner) -> Option<ControllerKind> {
 
 /// The disruptions that PodDisruptionBudgets still allow; what one candidate spends is gone for the next.
 ///
-/// Budgets that guard each class of pods, found once and remembered: 150,000 pods are of few classes.
+/// Budgets that guard each class of pods, and its controller, are found once and remembered: 150,000 pods are of few classes.
 #[derive(Clone, Debug)]
 pub struct Disruptions<'w> {
     budgets: Vec<(&'w DisruptionBudget, u32)>,
     queues: Vec<Queue>,
     by_namespace: BTreeMap<&'w str, Vec<usize>>,
     by_class: FxHashMap<InternedId, Arc<[usize]>>,
+    /// The controller of the last pod of each class, with its replicas; none if there is no such controller.
+    controllers: FxHashMap<InternedId, (Arc<Owner>, Option<u32>)>,
 }
 
 /// The pods on nodes that leave, as one budget sees them.
@@ -219,7 +229,33 @@ impl<'w> Disruptions<'w> {
             by_namespace.entry(&budget.key.namespace).or_default().push(index);
         }
         let queues = vec![Queue::default(); budgets.len()];
-        Self { budgets, queues, by_namespace, by_class: FxHashMap::default() }
+        Self {
+            budgets,
+            queues,
+            by_namespace,
+            by_class: FxHashMap::default(),
+            controllers: FxHashMap::default(),
+        }
+    }
+
+    /// The replicas that the controller of a pod wants; `None` if there is no such controller.
+    fn desired(
+        &mut self,
+        entry: &PodEntry,
+        owner: &Arc<Owner>,
+        kind: ControllerKind,
+        world: &World,
+    ) -> Option<u32> {
+        // All pods of a class are of one namespace, and nearly always of one controller.
+        if let Some((known, desired)) = self.controllers.get(&entry.class)
+            && known == owner
+        {
+            return *desired;
+        }
+        let key = ObjectKey::new(entry.pod.key.namespace.clone(), &*owner.name);
+        let desired = world.controller(kind, &key).map(|controller| controller.desired);
+        self.controllers.insert(entry.class, (owner.clone(), desired));
+        desired
     }
 
     /// The budgets that guard pods of this class.

@@ -3,7 +3,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::standby::Standby;
-use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Snapshot};
+use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence, Snapshot};
 use headroom_scaleup::gangs::domains::class_to_move;
 use headroom_values::resources::Resources;
 
@@ -37,19 +37,41 @@ impl Destinations {
     ) -> Result<(), PodRef> {
         let mark = snapshot.checkpoint();
         self.log.clear();
+        let mut places = Vec::with_capacity(pods.len());
         for pod in pods {
             let class = class_to_move(snapshot, *pod, from);
             snapshot.remove(*pod, from);
             let Some(place) = self.find(snapshot, class) else {
                 snapshot.rollback(mark);
-                for (class, start) in self.log.drain(..).rev() {
-                    self.start.insert(class, start);
-                }
+                self.give_back(snapshot, &places);
                 return Err(*pod);
             };
             snapshot.place(*pod, place);
+            places.push(place);
         }
         Ok(())
+    }
+
+    /// Lets searches begin again where they began before pods were moved to `places` in vain. Nodes that refused a class for
+    /// their amounts and got none of these pods refuse it still: without this each node that cannot go would cost a walk
+    /// over all.
+    fn give_back(&mut self, snapshot: &mut Snapshot<'_>, places: &[NodeIx]) {
+        let reached: FxHashMap<ClassIx, usize> =
+            self.log.iter().map(|(class, _)| (*class, self.start[class])).collect();
+        // A search that was given up has not looked at all that it passed.
+        let spent = snapshot.is_spent();
+        for (class, before) in std::mem::take(&mut self.log).into_iter().rev() {
+            let start = if !spent && snapshot.is_plain(class) {
+                let may_accept = |at: &usize| {
+                    let node = self.order[*at];
+                    places.contains(&node) || snapshot.node(node).presence() != Presence::Present
+                };
+                (before..reached[&class]).find(may_accept).unwrap_or(reached[&class])
+            } else {
+                before
+            };
+            self.start.insert(class, start);
+        }
     }
 
     /// Takes back what the last [`Destinations::move_all`] remembered; the snapshot is rolled back by the caller.
@@ -184,4 +206,61 @@ fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx, kept_free: Option<&Resourc
     let (cpu, memory) = kept_free.map_or((0, 0), |kept| (kept.cpu_milli, kept.memory_bytes));
     let cpu = part(all.cpu_milli, used.cpu_milli, cpu);
     cpu.saturating_add(part(all.memory_bytes, used.memory_bytes, memory))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headroom_cluster::world::World;
+    use headroom_pools::testing::{node, pod, world};
+
+    /// Nodes of 4 CPUs, each with as many pods of a CPU as given; the first has no pods where that is 0.
+    fn cluster(pods: &[usize]) -> World {
+        let mut builder = world();
+        for (index, count) in pods.iter().enumerate() {
+            let name = format!("n{index:03}");
+            builder = builder.node(node(&name).cpu("4"));
+            for number in 0..*count {
+                builder = builder.pod(pod(&format!("p-{index}-{number}")).cpu("1").on(&name));
+            }
+        }
+        builder.build()
+    }
+
+    /// Tries to empty a node, as a candidate that stays if it cannot be.
+    fn empties(snapshot: &mut Snapshot<'_>, destinations: &mut Destinations, node: NodeIx) -> bool {
+        let pods: Vec<PodRef> = snapshot.pods(node).collect();
+        snapshot.set_presence(node, Presence::Ghost);
+        let moved = destinations.move_all(snapshot, &pods, node).is_ok();
+        if !moved {
+            snapshot.set_presence(node, Presence::Present);
+        }
+        moved
+    }
+
+    #[test]
+    fn nodes_that_cannot_go_do_not_cost_a_walk_over_all_nodes_each() {
+        let world = cluster(&[4; 200]);
+        let mut snapshot = Snapshot::new(&world);
+        let order: Vec<NodeIx> = snapshot.nodes().map(|(ix, _)| ix).collect();
+        let mut destinations = Destinations::new(order.clone());
+        let before = snapshot.work_units;
+        for node in order.into_iter().rev() {
+            assert!(!empties(&mut snapshot, &mut destinations, node));
+        }
+        let work = snapshot.work_units - before;
+        assert!(work < 200 * 10, "{work} for 200 nodes");
+    }
+
+    #[test]
+    fn room_that_a_node_could_not_use_is_found_by_the_next_one() {
+        // Of the last node's two pods one finds room on the first, and the other none.
+        let world = cluster(&[3, 4, 4, 1, 2]);
+        let mut snapshot = Snapshot::new(&world);
+        let nodes: Vec<NodeIx> = snapshot.nodes().map(|(ix, _)| ix).collect();
+        let mut destinations = Destinations::new(vec![nodes[0], nodes[1], nodes[2], nodes[4]]);
+        assert!(!empties(&mut snapshot, &mut destinations, nodes[4]));
+        assert!(empties(&mut snapshot, &mut destinations, nodes[3]));
+        assert_eq!(snapshot.pods(nodes[0]).count(), 4);
+    }
 }

@@ -144,21 +144,22 @@ fn load_falls(ctx: &Context<'_>, scene: &Scene<'_>) -> bool {
 fn suitable(ctx: &Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>) -> Vec<Candidate> {
     let mut disruptions = Disruptions::of(scene.world);
     let allowance = Allowance::new(scene.config, &ctx.next, scene.health.ready.clone(), scene.now);
-    let leaves = |one: &Candidate| {
-        let pool = &scene.config.pools[one.pool];
+    let lets_go = |pool: &Pool| {
         let memory = ctx.next.pools.get(&pool.name);
         let failed_at = memory.and_then(|memory| memory.last_failure);
         let cooling = failed_at.is_some_and(|at| scene.now < at.plus(pool.scale_down.delay_after_failure));
-        let Some(node) = scene.world.node_named(&one.victim.node).map(|(_, node, _)| node) else {
-            return false;
-        };
-        pool.mode == Mode::Apply
+        pool.mode == Mode::Apply && !cooling && allowance.clone().take(pool, Reason::Consolidated).is_ok()
+    };
+    // Thousands of nodes are of few pools.
+    let letting_go: Vec<bool> = scene.config.pools.iter().map(lets_go).collect();
+    let leaves = |one: &Candidate| {
+        let node = || scene.world.node_named(&one.victim.node).map(|(_, node, _)| node);
+        let pool = &scene.config.pools[one.pool];
+        letting_go[one.pool]
             && one.is_for_use()
             && one.waits_for.is_none()
-            && !cooling
-            && candidates::fresh(node, &one.movable, pool, scene).is_none()
             && !scene.health.forbids(&one.zone)
-            && allowance.clone().take(pool, Reason::Consolidated).is_ok()
+            && node().is_some_and(|node| candidates::fresh(node, &one.movable, pool, scene).is_none())
     };
     let free = |disruptions: &mut Disruptions<'_>, one: &Candidate| {
         one.movable.iter().all(|pod| {
