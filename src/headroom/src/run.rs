@@ -33,7 +33,7 @@ use headroom_operator::controllers::nodes::Ended;
 use headroom_operator::controllers::page::{self, Board};
 use headroom_operator::controllers::wiring::{ReplicaDependencies, WorkloadDependencies, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
-use headroom_operator::options::STUCK_AFTER;
+use headroom_operator::options::{PLAN_INTERVAL_MIN, STUCK_AFTER};
 use headroom_operator::report::otlp::TraceSink;
 use headroom_operator::report::{Metrics, ScorecardSink};
 use headroom_provider::CloudProvider;
@@ -112,6 +112,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
     let headers = options.otlp_headers.as_deref();
     let traces = endpoint.map(|endpoint| TraceSink::start(endpoint, headers, &lease.identity, &host));
     let dependencies = ReplicaDependencies {
+        plan_interval_min: PLAN_INTERVAL_MIN,
         traces: traces.transpose()?,
         preview: options.preview,
         workloads: Some(WorkloadDependencies {

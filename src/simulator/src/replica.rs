@@ -66,6 +66,8 @@ pub struct Surroundings {
     pub port: PortKind,
     /// No two wakings of the operator are closer than this.
     pub tick: Duration,
+    /// Shortest pause between two plans of the operator.
+    pub plan_interval_min: Duration,
     /// True if there is anything for the loop of workloads.
     pub scales_workloads: bool,
     /// Shapes what the replicas draw.
@@ -79,6 +81,7 @@ pub struct Surroundings {
 pub struct Life {
     host: Arc<Host>,
     health: Arc<Health>,
+    metrics: Arc<Metrics>,
 }
 
 impl Drop for Life {
@@ -125,11 +128,13 @@ impl Life {
         let workloads =
             around.scales_workloads.then(|| WorkloadDependencies { feed: feed.clone(), metrics: measures });
         let health = Arc::new(Health::default());
+        let metrics = Arc::new(Metrics::default());
         let context = LifeContext { surroundings: around, caller, guard: &guard, host: &host };
         let provider = provider(&context, &work);
         let paced = Arc::new(Paced::new(feed, host.clone(), around.tick));
         let dependencies = ReplicaDependencies {
             preview: false,
+            plan_interval_min: around.plan_interval_min,
             traces: None,
             feed: match &around.environment {
                 Some(environment) => environment.feed(paced),
@@ -153,7 +158,7 @@ impl Life {
             guard,
             stop,
             health: health.clone(),
-            metrics: Arc::new(Metrics::default()),
+            metrics: metrics.clone(),
             page: None,
             workloads,
         };
@@ -164,12 +169,17 @@ impl Life {
             // Nobody listens when the run is over.
             let _ = ended.send((replica, number));
         });
-        Life { host, health }
+        Life { host, health, metrics }
     }
 
     /// Returns the host of the life: to stop it as by SIGSTOP, or to set its clock off.
     pub fn host(&self) -> &Host {
         &self.host
+    }
+
+    /// Returns its metrics.
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
     }
 
     /// Returns the state that its loops report of themselves.

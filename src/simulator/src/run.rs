@@ -19,6 +19,7 @@ use super::store::{Author, Kind, SharedStore};
 use super::trace::{Line, StableHash};
 use super::wire::{ApiServer, FaultRates, Faults};
 use headroom_observe::host::Host;
+use headroom_operator::options::PLAN_INTERVAL_MIN;
 
 /// From the end of a replica's process to the start of the next one, as a kubelet would take.
 const RESTART_AFTER: SignedDuration = SignedDuration::from_secs(5);
@@ -36,6 +37,8 @@ pub struct Options {
     pub port: PortKind,
     /// Shapes names, uids and faults.
     pub seed: u64,
+    /// Shortest pause between two plans of the operator, whatever wakes it.
+    pub plan_interval_min: Duration,
     /// Replicas of the operator; at least 1.
     pub replicas_count: usize,
     /// Fault rates of requests.
@@ -59,6 +62,7 @@ impl Options {
         Options {
             port: PortKind::default(),
             seed: scenario.seed,
+            plan_interval_min: PLAN_INTERVAL_MIN,
             replicas_count: 1,
             faults: FaultRates::default(),
             effects_per_life_max: 0,
@@ -244,6 +248,7 @@ impl Stage {
                 tick: scenario.tick.unsigned_abs(),
                 scales_workloads: scenario.scales_workloads(),
                 seed: options.seed,
+                plan_interval_min: options.plan_interval_min,
                 environment: options.environment.clone(),
             },
             timeline,

@@ -73,6 +73,8 @@ pub struct Statistics {
     allocatable_millis: i128,
     served: u64,
     wait_sum: SignedDuration,
+    /// Number of pods by their seconds from creation to Running.
+    waits: BTreeMap<i64, u64>,
     summary: Summary,
 }
 
@@ -105,6 +107,24 @@ impl Statistics {
             utilization_percent: percent,
             ..self.summary.clone()
         }
+    }
+
+    /// Whole seconds from creation to Running within which so many permille of the pods came to run; 0 if none did.
+    #[must_use]
+    pub fn wait_seconds(&self, permille: u64) -> i64 {
+        let rank = (self.served * permille).div_ceil(1000);
+        let mut passed = 0;
+        let found = self.waits.iter().find(|(_, count)| {
+            passed += **count;
+            rank <= passed
+        });
+        found.map_or(0, |(seconds, _)| *seconds)
+    }
+
+    /// Hours of a CPU that pods on nodes asked for, over the whole run.
+    #[must_use]
+    pub fn requested_cpu_hours(&self) -> f64 {
+        self.requested_millis as f64 / 1000.0 / 3_600_000.0
     }
 
     /// Sums up to `now` with what holds since the last change, and writes the rows of the minutes that ended.
@@ -175,6 +195,7 @@ impl Statistics {
             let wait = at.duration_since(pod.created_at.max(self.began_at.unwrap_or(pod.created_at)));
             self.served += 1;
             self.wait_sum += wait;
+            *self.waits.entry(wait.as_secs()).or_default() += 1;
             self.summary.longest_wait = self.summary.longest_wait.max(wait);
         }
     }

@@ -1,6 +1,7 @@
 //! Puts a replica of the operator together from its ports: one wiring for a real cluster and for a simulated one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
@@ -52,6 +53,8 @@ pub struct ReplicaDependencies {
     pub traces: Option<TraceSink>,
     /// Dry run: report decisions, change nothing.
     pub preview: bool,
+    /// Shortest pause between two plans; in production [`crate::options::PLAN_INTERVAL_MIN`].
+    pub plan_interval_min: Duration,
     /// Further dependencies of the workload loop; `None` where only nodes are scaled.
     pub workloads: Option<WorkloadDependencies>,
 }
@@ -82,6 +85,7 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         page,
         traces,
         preview,
+        plan_interval_min,
         workloads,
     } = dependencies;
     let (asked, doubted) = (feed.clone(), feed.clone());
@@ -125,5 +129,6 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         page,
         traces,
         preview,
+        plan_interval_min,
     })
 }

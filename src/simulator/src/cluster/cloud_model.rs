@@ -1,9 +1,12 @@
 //! Present faults of the cloud: slow joins, failing launches, zones that are out. It changes no object.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use headroom_core::world::provider::FailureClass;
 use jiff::{SignedDuration, Timestamp};
+
+use crate::trace::StableHash;
 
 /// A launch that fails: for one pool or all, in one zone or all.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,10 @@ pub struct CloudModel {
     slow: Option<(u32, SignedDuration, Timestamp)>,
     failures: Vec<LaunchFailure>,
     outages: BTreeMap<String, Timestamp>,
+    /// Machines that have failed, by the name of their node, and until when.
+    broken: BTreeMap<Arc<str>, Timestamp>,
+    /// Percentage of new nodes whose kubelet never reports, and until when.
+    lost_joins: Option<(u64, Timestamp)>,
 }
 
 impl CloudModel {
@@ -41,6 +48,27 @@ impl CloudModel {
     pub fn take_out(&mut self, zone: &str, until: Timestamp) {
         let end = self.outages.entry(zone.to_owned()).or_insert(until);
         *end = (*end).max(until);
+    }
+
+    /// The machine of a node fails until `until`. Those that are over by `now` are forgotten.
+    pub(super) fn break_node(&mut self, name: &Arc<str>, until: Timestamp, now: Timestamp) {
+        self.broken.retain(|_, end| now < *end);
+        self.broken.insert(name.clone(), until);
+    }
+
+    /// True if the machine of the node has failed.
+    pub(super) fn is_broken(&self, name: &str, now: Timestamp) -> bool {
+        self.broken.get(name).is_some_and(|until| now < *until)
+    }
+
+    /// Of the nodes that are created until `until`, this percentage never becomes ready.
+    pub fn lose_joins(&mut self, percent: u64, until: Timestamp) {
+        self.lost_joins = Some((percent, until));
+    }
+
+    /// True if a node that is created now never becomes ready. The name alone decides, so a run is repeatable.
+    pub(super) fn loses_join(&self, name: &str, now: Timestamp) -> bool {
+        self.lost_joins.is_some_and(|(percent, until)| now < until && StableHash::of(name) % 100 < percent)
     }
 
     /// Time that a node that is created now takes to join.

@@ -55,7 +55,10 @@ impl Kubelet {
             let created_at =
                 timestamp(object, &["metadata", "creationTimestamp"]).unwrap_or(entry.at).max(entry.at);
             let delay = cloud_model.join_delay(timings.node_ready, entry.at);
-            let joins_at = created_at.checked_add(delay).unwrap_or(Timestamp::MAX);
+            let joins_at = match cloud_model.loses_join(&name, entry.at) {
+                true => Timestamp::MAX,
+                false => created_at.checked_add(delay).unwrap_or(Timestamp::MAX),
+            };
             NodeState {
                 kwok: text(object, &["metadata", "labels", "type"]) == Some("kwok"),
                 ready,
@@ -82,6 +85,12 @@ impl Kubelet {
                 self.node_queue.add(name.clone());
             }
         }
+    }
+
+    /// A machine that failed concerns its node, now and when it works again.
+    pub(super) fn observe_broken(&mut self, name: &Arc<str>, until: Timestamp) {
+        self.node_queue.add(name.clone());
+        self.node_queue.add_at(until, name.clone());
     }
 
     pub(super) fn observe_pod(&mut self, key: &ObjectKey, before: Option<&PodFacts>, pod: Option<&PodFacts>) {
@@ -120,7 +129,8 @@ impl Kubelet {
     fn sync_node(&mut self, store: &mut Store, name: &Arc<str>, cloud_model: &CloudModel, pods: &Pods) {
         let now = store.now();
         let Some(node) = self.nodes.get_mut(name) else { return };
-        node.silent = node.zone.as_deref().is_some_and(|zone| cloud_model.is_out(zone, now));
+        let out = node.zone.as_deref().is_some_and(|zone| cloud_model.is_out(zone, now));
+        node.silent = out || cloud_model.is_broken(name, now);
         let joined = node.joins_at <= now;
         let key = ObjectKey::new("", name);
         // Heartbeats that stop make the node's condition Unknown; upstream notices after 40 s, here at once.

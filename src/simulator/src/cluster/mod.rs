@@ -49,6 +49,7 @@ use self::scheduler::Scheduler;
 use self::volumes::Volumes;
 use super::statistics::Statistics;
 use super::store::{Entry, Kind, ObjectKey, SharedStore, Store};
+use super::trace::StableHash;
 
 /// On a pod (or a Job, for its pods): how long it runs before it succeeds, for example `90s`.
 pub const RUN_FOR_ANNOTATION: &str = "simulate.headroom.dev/run-for";
@@ -163,6 +164,21 @@ impl SimCluster {
     /// From `now` on the controller-manager runs HPAs, or does not any more; at first it does not.
     pub fn run_hpas(&mut self, on: bool, now: Timestamp) {
         self.hpas.switch(on, now);
+    }
+
+    /// The machines of `count` nodes fail until `until`, chosen by a hash of their names and `now`, so a run is repeatable.
+    /// Returns the number of nodes that were there to fail.
+    pub fn break_nodes(&mut self, count: usize, until: Timestamp, now: Timestamp) -> usize {
+        let salt = now.as_second();
+        let ranked = |name: &Arc<str>| (StableHash::of(&format!("{salt}/{name}")), name.clone());
+        let mut names: Vec<(u64, Arc<str>)> = self.nodes.keys().map(ranked).collect();
+        names.sort_unstable();
+        names.truncate(count);
+        for (_, name) in &names {
+            self.cloud_model.break_node(name, until, now);
+            self.kubelet.observe_broken(name, until);
+        }
+        names.len()
     }
 
     /// Lets every actor do what is due at `now`, until nothing changes any more.

@@ -4,7 +4,7 @@
 mod together;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -22,6 +22,9 @@ const ME: Author<'static> = Author::actor("scheduler");
 
 /// Score of a node, the highest first: soft taints, then the free share.
 type Score = (Reverse<usize>, i64);
+
+/// Nodes that take a class of pods, by score, as each was when it was last looked at, and their place in the order of names.
+type Rankings = FxHashMap<usize, BinaryHeap<(Score, Reverse<usize>, Arc<str>)>>;
 
 /// A label and its value, which nodes of one domain share.
 type Domain = (String, String);
@@ -157,6 +160,7 @@ impl Scheduler {
     fn pass(&mut self, store: &mut Store, pods: &Pods) -> bool {
         let mut bound = false;
         self.explained = None;
+        let mut rankings = Rankings::default();
         while let Some((turn, class)) = self.waiting.pop_first() {
             let key = turn.2.clone();
             let Some(pod) = pods.get(&key) else { continue };
@@ -173,6 +177,7 @@ impl Scheduler {
             let failed = self.parked.contains_key(&class);
             let reach = if failed { Ok(None) } else { self.reach(store, pods, &key, &shape) };
             let best = match &reach {
+                Ok(None) if !failed && self.is_alone(&shape) => self.ranked(&mut rankings, class, &shape),
                 Ok(reach) if !failed => self.best_node(&shape, reach.as_ref(), None),
                 _ => None,
             };
@@ -312,6 +317,35 @@ impl Scheduler {
         self.repellents.concern(shape).then(|| Around::of(shape, placed, nodes))
     }
 
+    /// True if room, labels and taints alone decide where a pod of this shape may run.
+    fn is_alone(&self, shape: &PodShape) -> bool {
+        shape.pinned.is_none() && !self.repellents.concern(shape)
+    }
+
+    /// The same node as [`Self::best_node`], for a pod that is alone: all nodes are scored for the first pod of a class in a pass.
+    /// Pods that are bound meanwhile only take room, so a score that still holds when it is the highest is the best.
+    fn ranked(&self, rankings: &mut Rankings, class: usize, shape: &PodShape) -> Option<Arc<str>> {
+        let score = |state: &NodeState| state.takes(shape).is_ok().then(|| score_of(state, shape));
+        let ranking = rankings.entry(class).or_insert_with(|| {
+            let scored = |(place, (name, state)): (usize, (&Arc<str>, &NodeState))| {
+                Some((score(state)?, Reverse(place), name.clone()))
+            };
+            self.nodes.iter().enumerate().filter_map(scored).collect()
+        });
+        while let Some((known, place, name)) = ranking.pop() {
+            match self.nodes.get(&name).and_then(score) {
+                // It stays among the others, with what is left of it when it is asked for again.
+                Some(now) if now == known => {
+                    ranking.push((known, place, name.clone()));
+                    return Some(name);
+                }
+                Some(now) => ranking.push((now, place, name)),
+                None => {}
+            }
+        }
+        None
+    }
+
     /// The node of a domain, if one is given, with the fewest soft taints that the pod does not tolerate; of those the one that
     /// would be left with the largest free share; the first by name among equals.
     ///
@@ -335,7 +369,7 @@ impl Scheduler {
         }
         let mut best: Option<(Score, &Arc<str>)> = None;
         for (name, state) in self.nodes.iter().filter(|(_, state)| takes(state)) {
-            let score = (Reverse(state.shape.soft_taints(shape)), state.free_share(&shape.requests));
+            let score = score_of(state, shape);
             if best.is_none_or(|(highest, _)| highest < score) {
                 best = Some((score, name));
             }
@@ -391,6 +425,10 @@ impl Scheduler {
             _ => format!("0/{} nodes are available: {}.", self.nodes.len(), counted.join(", ")),
         }
     }
+}
+
+fn score_of(state: &NodeState, shape: &PodShape) -> Score {
+    (Reverse(state.shape.soft_taints(shape)), state.free_share(&shape.requests))
 }
 
 impl NodeState {

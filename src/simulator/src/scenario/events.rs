@@ -48,6 +48,10 @@ pub enum Action {
         /// Duration.
         lasts: SignedDuration,
     },
+    /// The machines of so many nodes fail for so long.
+    BreakNodes(usize, SignedDuration),
+    /// This percentage of the nodes that are created in this time never becomes ready.
+    LoseJoins(u64, SignedDuration),
     /// Nodes are warned of their end.
     SpotInterruption(SpotInterruption),
     /// The end of the nodes that were warned; the timeline makes these.

@@ -121,6 +121,14 @@ impl Timeline {
                     "nodes take {factor} times as long and {more:#} more to join, for {lasts:#}"
                 ))]
             }
+            Action::BreakNodes(count, lasts) => {
+                let count = cluster.break_nodes(count, until(lasts), now);
+                vec![note(format!("the machines of {count} nodes fail for {lasts:#}"))]
+            }
+            Action::LoseJoins(percent, lasts) => {
+                cluster.cloud_model.lose_joins(percent, until(lasts));
+                vec![note(format!("{percent} % of new nodes never become ready, for {lasts:#}"))]
+            }
             Action::LaunchFailure { pool, zone, class, lasts } => {
                 let line = format!(
                     "launches of {} in {} fail with {class:?} for {lasts:#}",

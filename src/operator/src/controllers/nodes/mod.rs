@@ -38,7 +38,7 @@ use super::rest::Rest;
 use super::view;
 use crate::actuate::guard::Guard;
 use crate::actuate::steps::Executor;
-use crate::options::{GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX, PLAN_INTERVAL_MIN};
+use crate::options::{GATHERING, GATHERING_MAX, PLAN_INTERVAL_MAX};
 use headroom_api::NodePoolStatus;
 use headroom_observe::host::Host;
 use headroom_observe::{Feed, Policies};
@@ -79,6 +79,8 @@ pub struct Ports {
     pub traces: Option<TraceSink>,
     /// Dry run: report decisions, change nothing.
     pub preview: bool,
+    /// Shortest pause between two plans.
+    pub plan_interval_min: Duration,
 }
 
 /// Reason why the loop ended.
@@ -289,7 +291,7 @@ impl NodeLoop {
     /// A wake-up is answered a moment later: what one `kubectl apply` brings arrives one object after the other, and nodes
     /// bought for all of it together are fewer than those bought for each.
     async fn rest(&mut self, pause: Duration) {
-        self.ports.host.sleep(PLAN_INTERVAL_MIN).await;
+        self.ports.host.sleep(self.ports.plan_interval_min).await;
         let (feed, health) = (self.ports.feed.clone(), self.ports.health.clone());
         let woken = tokio::select! {
             biased;
@@ -305,7 +307,7 @@ impl NodeLoop {
                 self.ports.host.sleep(GATHERING).await;
                 false
             }
-            () = self.ports.host.sleep(pause.saturating_sub(PLAN_INTERVAL_MIN)) => false,
+            () = self.ports.host.sleep(pause.saturating_sub(self.ports.plan_interval_min)) => false,
         };
         if woken {
             self.gather().await;
