@@ -6,7 +6,7 @@ CARGO_FLAGS := --workspace --features headroom/failpoints --locked
 MUTANTS_TOOL := --manifest-path hack/mutants/Cargo.toml --target-dir $(or $(CARGO_TARGET_DIR),target)/soak/mutants/tool --locked
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-machines bench-peers bench-scorecard bench-shrink
+.PHONY: help check test test-all test-matrix soak soak-tests soak-removals soak-fuzz soak-seeds soak-mutants soak-shrink incidents lint deny crds manifests pages image image-push cluster aws-cluster capi-cluster provider-suite bench-buffers bench-burst bench-hpa bench-machines bench-peers bench-scorecard bench-shrink bench-week
 
 help: ## This list.
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -136,6 +136,9 @@ bench-shrink: ## The load goes after a burst, and the nodes follow. ARGS="--pods
 
 bench-hpa: ## Many HPAs on a real control plane, run by the controller-manager and by us. ARGS="--hpas 1000 --quick 50 --modes operator"
 	@cargo run --quiet --locked --package e2e --bin bench_hpa -- $(ARGS)
+
+bench-week: ## A simulated week of 15,000 nodes with faults, its figures and the invariants. ARGS="--hours 24 --nodes 500"
+	@cargo run --quiet --locked --profile image --package headroom-faults --example bench_week -- $(ARGS)
 
 soak-shrink: ## An hour of load that rises and falls on a real control plane. ARGS="--minutes 8 --nodes 60"
 	@cargo run --quiet --locked --package e2e --bin soak_shrink -- $(ARGS)

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::forgery::Forgery;
 use headroom_simulator::store::{Author, Filter, Kind, ObjectKey, Store, at, object_at};
+use headroom_simulator::wire::FaultRates;
 
 const ME: Author<'static> = Author::actor("vandal");
 
@@ -25,6 +26,8 @@ pub enum Disturbance {
     SilentWatches(bool),
     /// The scheduler stops, or goes on.
     Scheduler(bool),
+    /// Requests fail and take long at these rates from now on; true if that is worse than before.
+    Requests(FaultRates, bool),
     /// The cloud takes a machine away.
     Reclaim,
     /// The status is erased.
@@ -64,10 +67,12 @@ impl Disturbance {
             Disturbance::RestoreStatus(_) => Some("status restored"),
             Disturbance::TamperStatus(_) => Some("status edited by hand"),
             Disturbance::ForgeRemoval(..) => Some("removal forged"),
+            Disturbance::Requests(_, true) => Some("API server slow"),
             Disturbance::Pause(..)
             | Disturbance::Cut(..)
             | Disturbance::Clock(..)
             | Disturbance::SilentWatches(_)
+            | Disturbance::Requests(..)
             | Disturbance::Scheduler(_)
             | Disturbance::BackUpStatus(_) => None,
         }

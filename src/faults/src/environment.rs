@@ -95,6 +95,9 @@ impl FaultEnvironment {
                 network.silence_watches(*silent);
                 self.checker.lock().watches_silent(*silent, now);
             }
+            Disturbance::Requests(rates, _) => {
+                stage.surroundings().server.with_faults(|faults| faults.rates = *rates);
+            }
             Disturbance::Scheduler(stopped) => stage.surroundings().cluster.lock().stop_scheduler(*stopped),
             Disturbance::Reclaim => {
                 if self.account.as_ref().is_some_and(|account| account.lock().reclaim(now)) {

@@ -8,4 +8,5 @@ pub mod environment;
 pub mod forgery;
 pub mod fuzz_targets;
 pub mod seams;
+pub mod week;
 pub mod worlds;

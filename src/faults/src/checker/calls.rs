@@ -80,6 +80,7 @@ impl Checker {
             self.last_write_at = Some(call.now);
         }
         if call.subresource == "eviction" {
+            self.evictions_count += 1;
             self.note_eviction(&call.key, call.now);
         }
         let epoch = self.lives.get(&call.caller).and_then(|life| life.epoch).unwrap_or(0);
@@ -159,7 +160,8 @@ impl Checker {
             );
         }
         if self.before.is_none() {
-            let count = i64::try_from(truth::nodes_count(store, &pool)).unwrap_or(i64::MAX) + 1;
+            self.nodes.catch_up(store);
+            let count = i64::try_from(self.nodes.of_pool(&pool)).unwrap_or(i64::MAX) + 1;
             self.check_max(call.now, &pool, count);
         }
         self.check_gone(call.now, &pool, &format!("node {} is made", call.key));
@@ -193,7 +195,8 @@ impl Checker {
         let forced =
             self.removal_named(store, &call.key.name, &instance).is_some_and(|intent| intent.forces());
         if !forced {
-            let left = i64::try_from(truth::nodes_count(store, &pool)).unwrap_or(i64::MAX) - 1;
+            self.nodes.catch_up(store);
+            let left = i64::try_from(self.nodes.of_pool(&pool)).unwrap_or(i64::MAX) - 1;
             self.check_min(call.now, &pool, left);
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::{Violation, truth};
@@ -54,6 +54,25 @@ pub fn examine(
         }
     }
     (end, wrong.all)
+}
+
+/// I3 while a run goes on: the intents that have been open for longer than `most`.
+#[must_use]
+pub fn endless_intents(store: &Store, most: SignedDuration, now: Timestamp) -> Vec<Violation> {
+    let mut wrong = Wrong { now, all: Vec::new() };
+    for (key, pool) in store.all(Kind::NodePool) {
+        for intent in truth::intents(pool) {
+            let begun: Option<Timestamp> = intent.started_at.parse().ok();
+            if begun.is_some_and(|begun| most < now.duration_since(begun)) {
+                let message = format!(
+                    "{} {} of pool {key} is {} since {}",
+                    intent.action, intent.id, intent.phase, intent.started_at
+                );
+                wrong.add("I3", message);
+            }
+        }
+    }
+    wrong.all
 }
 
 struct Wrong {

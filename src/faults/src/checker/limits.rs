@@ -13,6 +13,13 @@ use headroom_simulator::store::{Entry, Kind, ObjectKey, Store, text};
 const DECIDED_BEFORE: SignedDuration = SignedDuration::from_secs(15);
 const CLOCK_ERROR: SignedDuration = SignedDuration::from_secs(3);
 
+/// Defaults of the operator, which most worlds leave alone.
+const REMOVALS_MAX: usize = 10;
+const DRAINS_MAX: usize = 1;
+/// One a second and pool for reports, and a few for each of the two dozen nodes and pods of the small worlds. A loop that spins
+/// makes thousands.
+const CALLS_MAX: usize = 300;
+
 /// Most nodes that may be leaving at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RemovalLimit {
@@ -27,8 +34,14 @@ pub struct RemovalLimit {
 }
 
 /// Limits, the state of the kill switch, and deleted pools.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Limits {
+    /// Removals at once in all pools (`nodes.removals.maxParallel`).
+    pub removals_max: usize,
+    /// Drains among them (`nodes.removals.maxParallelDrains`).
+    pub drains_max: usize,
+    /// Most mutating calls within a minute.
+    pub calls_per_minute_max: usize,
     /// The budgets.
     pub budgets: Vec<RemovalLimit>,
     /// True if a new process may be shown an older list of pools, as no real API server does to a list that names no
@@ -40,6 +53,22 @@ pub struct Limits {
     born_again: BTreeSet<String>,
     /// Time since which nothing may be removed.
     stopped_since: Option<Timestamp>,
+}
+
+impl Default for Limits {
+    /// The operator's defaults, and a rate of calls for a cluster of a dozen nodes.
+    fn default() -> Limits {
+        Limits {
+            removals_max: REMOVALS_MAX,
+            drains_max: DRAINS_MAX,
+            calls_per_minute_max: CALLS_MAX,
+            budgets: Vec::new(),
+            lists_are_old: false,
+            gone: BTreeMap::new(),
+            born_again: BTreeSet::new(),
+            stopped_since: None,
+        }
+    }
 }
 
 impl RemovalLimit {

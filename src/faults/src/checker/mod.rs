@@ -8,6 +8,7 @@ mod cycles;
 mod end;
 mod gangs;
 mod limits;
+mod nodes;
 mod observations;
 mod quotas;
 mod refusals;
@@ -27,7 +28,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use self::buffers::Buffers;
 pub use self::cloud::{CloudWrite, Wrote};
 pub use self::cycles::Cycles;
-pub use self::end::{End, Goal, examine};
+pub use self::end::{End, Goal, endless_intents, examine};
 pub use self::gangs::Gangs;
 pub use self::limits::{Limits, RemovalLimit};
 pub use self::observations::Weight;
@@ -191,13 +192,20 @@ pub struct Checker {
     pub rooms: Rooms,
     /// Records of the workloads whose sizes are checked.
     pub workloads: Workloads,
+    /// Counts of the nodes as they are.
+    nodes: nodes::Nodes,
+    /// Number of violations of each invariant, those that were not kept among them.
+    pub violations_count: BTreeMap<&'static str, u64>,
+    /// Increases that were opened.
+    pub purchases_count: u64,
+    /// Removals that were opened, by reason.
+    pub removals_count: BTreeMap<String, u64>,
+    /// Evictions that were granted.
+    pub evictions_count: u64,
 }
 
 /// The stretch of time over which calls are counted.
 const RATE_WINDOW: SignedDuration = SignedDuration::from_mins(1);
-/// Most mutating calls in it: one a second and pool for reports, and a few for each of the two dozen nodes and pods of the
-/// simulated worlds. A loop that spins makes thousands.
-const CALLS_MAX: usize = 300;
 
 /// The checker behind a lock that is never held over an await.
 #[derive(Clone, Debug, Default)]
@@ -243,6 +251,7 @@ impl Checker {
 
     /// Notes a violation.
     pub fn violated(&mut self, at: Timestamp, invariant: &'static str, message: impl Into<String>) {
+        *self.violations_count.entry(invariant).or_default() += 1;
         if self.violations.len() < VIOLATIONS_MAX {
             self.violations.push(Violation { at, invariant, message: message.into() });
         }
@@ -352,7 +361,8 @@ impl Checker {
         self.note_rooms(store, now);
         self.note_gangs(store, now);
         if nodes_changed {
-            let (all, unready) = truth::readiness(store);
+            self.nodes.catch_up(store);
+            let (all, unready) = self.nodes.readiness();
             let unwell = UNREADY_FEW < unready && all < unready * 5;
             self.unwell_since = if unwell { Some(self.unwell_since.unwrap_or(now)) } else { None };
         }
@@ -423,7 +433,7 @@ impl Checker {
             self.recent_calls.pop_front();
         }
         let count = self.recent_calls.len();
-        if CALLS_MAX < count {
+        if self.limits.calls_per_minute_max < count {
             self.violated(now, "I28", format!("{count} mutating calls within a minute"));
         }
     }

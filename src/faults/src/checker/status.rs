@@ -13,9 +13,6 @@ use headroom_simulator::wire::Call;
 /// Largest status without the unneeded clocks (design rule 9).
 const STATUS_BYTES_MAX: usize = 32 * 1024;
 const DECISIONS_MAX: usize = 20;
-/// Removals at once in all pools, and drains among them: the operator's defaults, which simulations leave alone.
-const REMOVALS_MAX: usize = 10;
-const DRAINS_MAX: usize = 1;
 
 /// By then the journals of all pools of one plan have been written.
 const JOURNALS_WRITTEN: SignedDuration = SignedDuration::from_secs(2);
@@ -194,6 +191,11 @@ impl Checker {
     /// I2, I14, I22 of a new intent.
     fn check_opened(&mut self, now: Timestamp, pool: &str, intent: &Intent, before: &Value, after: &Value) {
         let id = &intent.id;
+        if intent.increases() {
+            self.purchases_count += 1;
+        } else {
+            *self.removals_count.entry(intent.reason.clone()).or_default() += 1;
+        }
         if self.closed.contains(&(pool.to_owned(), id.clone())) && !self.may_repeat_ids(pool) {
             self.violated(now, "I2", format!("intent {id} of {pool} is opened a second time"));
         }
@@ -232,12 +234,12 @@ impl Checker {
         let pools = store.all(headroom_simulator::store::Kind::NodePool);
         let still = |intent: &Intent| {
             let known = ids.contains(&(intent.id.clone(), intent.started_at.clone()));
-            known && intent.removes() && !intent.forces() && !truth::is_called_back(store, intent)
+            known && intent.is_chosen() && !truth::is_called_back(store, intent)
         };
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(still).collect();
         let mut all: BTreeSet<&(String, String)> = open.iter().flat_map(|intent| &intent.instances).collect();
         all.retain(|(node, _)| truth::is_there(store, node));
-        if REMOVALS_MAX < all.len() {
+        if self.limits.removals_max < all.len() {
             self.violated(since, "I7", format!("{} nodes are leaving", all.len()));
         }
     }
@@ -247,12 +249,11 @@ impl Checker {
     /// A node that is gone leaves no more, whatever is still stored of its removal. A drain is a node that pods still have to leave. One plan may end a drain in one pool and begin the next in another;
     /// their journals are two writes, and between them the ended one is still stored as draining.
     fn check_removals(&mut self, store: &Store, now: Timestamp, opened: &[&Intent]) {
-        let voluntary = |intent: &Intent| intent.removes() && !intent.forces();
-        if !opened.iter().any(|intent| voluntary(intent)) {
+        if !opened.iter().any(|intent| intent.is_chosen()) {
             return;
         }
         let pools = store.all(headroom_simulator::store::Kind::NodePool);
-        let counts = |intent: &Intent| voluntary(intent) && !truth::is_called_back(store, intent);
+        let counts = |intent: &Intent| intent.is_chosen() && !truth::is_called_back(store, intent);
         let open: Vec<Intent> = pools.flat_map(|(_, pool)| truth::intents(pool)).filter(counts).collect();
         let victims = |filter: &dyn Fn(&&Intent) -> bool| -> BTreeSet<&(String, String)> {
             let named = open.iter().filter(filter).flat_map(|intent| &intent.instances);
@@ -261,10 +262,12 @@ impl Checker {
         let all = victims(&|_| true).len();
         let drained = victims(&|intent| intent.reason != "Empty" && intent.phase != "Deleting");
         let drains = drained.iter().filter(|(node, _)| truth::is_occupied(store, node)).count();
-        if DRAINS_MAX < drains && !self.status_tampered {
-            self.violated(now, "I7", format!("{drains} nodes are drained"));
+        if self.limits.drains_max < drains && !self.status_tampered {
+            let open: Vec<String> =
+                open.iter().map(|one| format!("{} {} {}", one.id, one.reason, one.phase)).collect();
+            self.violated(now, "I7", format!("{drains} nodes are drained: {}", open.join(", ")));
         }
-        if REMOVALS_MAX < all && !self.status_tampered {
+        if self.limits.removals_max < all && !self.status_tampered {
             let ids = open.iter().map(|intent| (intent.id.clone(), intent.started_at.clone())).collect();
             self.crowded.get_or_insert((now, ids));
         }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::BELIEF;
-use headroom_simulator::store::{Kind, ObjectKey, Store, at, condition, number, text};
+use headroom_simulator::store::{FieldSelector, Filter, Kind, ObjectKey, Store, at, condition, number, text};
 
 /// Our mark's annotation.
 pub(super) const INTENT: &str = "headroom.dev/intent";
@@ -48,6 +48,11 @@ impl Intent {
     pub(super) fn forces(&self) -> bool {
         matches!(self.reason.as_str(), "Unready" | "NeverRegistered")
     }
+
+    /// True if it removes nodes by choice: neither dead ones, nor those that the cloud is about to take, which wait for nobody.
+    pub(super) fn is_chosen(&self) -> bool {
+        self.removes() && !self.forces() && self.reason != "Interrupted"
+    }
 }
 
 /// The open intents of a pool's stored status.
@@ -85,8 +90,17 @@ pub(super) fn intents_of(store: &Store, pool: &str) -> Vec<Intent> {
 
 /// The open removal that names this node or instance, of any pool.
 pub(super) fn removal_of(store: &Store, node: &str, instance: &str) -> Option<Intent> {
-    let mut open = store.all(Kind::NodePool).flat_map(|(_, pool)| intents(pool));
-    open.find(|intent| intent.names(node, instance))
+    // Most pools name it nowhere: only one that does is read whole.
+    let names = |one: &Value| {
+        let is = |field: &str, word: &str| !word.is_empty() && text(one, &[field]) == Some(word);
+        is("node", node) || is("id", instance)
+    };
+    let mentions = |pool: &&Arc<Value>| {
+        let list = at(pool, &["status", "intents"]).and_then(Value::as_array).into_iter().flatten();
+        list.filter_map(|intent| at(intent, &["instances"])?.as_array()).flatten().any(names)
+    };
+    let pools = store.all(Kind::NodePool).map(|(_, pool)| pool).filter(mentions);
+    pools.flat_map(|pool| intents(pool)).find(|intent| intent.names(node, instance))
 }
 
 /// The pool that a node belongs to: by our label, or by the label that all of a pool's nodes have in simulations.
@@ -107,13 +121,9 @@ pub(super) fn bounds(pool: &Value) -> (i64, i64) {
     (field("minNodes", 0), field("maxNodes", 0))
 }
 
-/// All nodes, and those that are not ready although they have been.
-pub(super) fn readiness(store: &Store) -> (usize, usize) {
-    let nodes = store.all(Kind::Node);
-    nodes.fold((0, 0), |(all, unready), (_, node)| {
-        let word = condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str());
-        (all + 1, unready + usize::from(matches!(word, Some("Unknown"))))
-    })
+/// True if a node is not ready although it has been.
+pub(super) fn is_unready(node: &Value) -> bool {
+    condition(node, "Ready").and_then(|ready| ready.get("status")?.as_str()) == Some("Unknown")
 }
 
 /// True if there is a node of this name.
@@ -144,19 +154,24 @@ pub(super) fn is_called_back(store: &Store, intent: &Intent) -> bool {
     intent.phase == "Undoing" && !intent.instances.iter().any(marked)
 }
 
+/// The pods that are bound to a node.
+fn bound_to(node: &str) -> Filter {
+    // A name that is no selector is no node's.
+    let fields = FieldSelector::parse(&format!("spec.nodeName={node}")).unwrap_or_default();
+    Filter { fields, ..Filter::default() }
+}
+
 /// Pods on the node that would have to run somewhere else, those already leaving not among them.
 pub(super) fn movable_pods(store: &Store, node: &str) -> Vec<String> {
-    let holds = |pod: &Arc<Value>| {
-        text(pod, &["spec", "nodeName"]) == Some(node)
-            && is_movable(pod)
-            && text(pod, &["metadata", "deletionTimestamp"]).is_none()
-    };
-    store.all(Kind::Pod).filter(|(_, pod)| holds(pod)).map(|(key, _)| key.to_string()).collect()
+    let holds = |pod: &Arc<Value>| is_movable(pod) && text(pod, &["metadata", "deletionTimestamp"]).is_none();
+    let filter = bound_to(node);
+    store.list(Kind::Pod, &filter).filter(|(_, pod)| holds(pod)).map(|(key, _)| key.to_string()).collect()
 }
 
 /// True if a pod that would have to run somewhere else is on the node, be it on its way out.
 pub(super) fn is_occupied(store: &Store, node: &str) -> bool {
-    store.all(Kind::Pod).any(|(_, pod)| text(pod, &["spec", "nodeName"]) == Some(node) && is_movable(pod))
+    let filter = bound_to(node);
+    !node.is_empty() && store.list(Kind::Pod, &filter).any(|(_, pod)| is_movable(pod))
 }
 
 /// True if a pod has to run somewhere else when its node goes.

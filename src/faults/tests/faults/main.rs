@@ -4,3 +4,4 @@ mod hostile;
 mod incidents;
 mod report;
 mod seeds;
+mod week;
