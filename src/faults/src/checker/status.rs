@@ -64,6 +64,7 @@ impl Checker {
         for intent in &opened {
             self.check_opened(now, pool, intent, before, after);
         }
+        self.check_recorded(now, pool, &opened, after);
         self.note_refusals(store, now, pool, &was, after);
         self.check_quotas(store, now, pool, &opened);
         self.check_rooms(now, &opened);
@@ -188,7 +189,17 @@ impl Checker {
         }
     }
 
-    /// I2, I14, I22 of a new intent.
+    /// I22: each new intent has a record, as far as the list of decisions is long: of more the last ones.
+    fn check_recorded(&mut self, now: Timestamp, pool: &str, opened: &[&Intent], after: &Value) {
+        let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
+        let recorded =
+            |id: &str| decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
+        for intent in opened.iter().rev().take(DECISIONS_MAX).filter(|intent| !recorded(&intent.id)) {
+            self.violated(now, "I22", format!("intent {} of {pool} has no decision record", intent.id));
+        }
+    }
+
+    /// I2, I14 of a new intent.
     fn check_opened(&mut self, now: Timestamp, pool: &str, intent: &Intent, before: &Value, after: &Value) {
         let id = &intent.id;
         if intent.increases() {
@@ -198,11 +209,6 @@ impl Checker {
         }
         if self.closed.contains(&(pool.to_owned(), id.clone())) && !self.may_repeat_ids(pool) {
             self.violated(now, "I2", format!("intent {id} of {pool} is opened a second time"));
-        }
-        let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
-        let recorded = decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
-        if !recorded {
-            self.violated(now, "I22", format!("intent {id} of {pool} has no decision record"));
         }
         self.check_unneeded(now, intent, after);
         if intent.increases() {
