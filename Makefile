@@ -28,7 +28,7 @@ test-matrix: ## The end-to-end tests on each version of Kubernetes in e2e/contro
 SEEDS ?= 2000
 SHARD ?= 1/1
 MUTANTS ?= 0/1
-THEMES ?= refused outage silence choice load handover pools forgery capacity buffers requests gangs
+THEMES ?= refused outage silence choice load handover pools forgery capacity buffers requests gangs shards
 CASES ?= 1000000
 STORMS ?= 1000
 FUZZ_SECONDS ?= 600

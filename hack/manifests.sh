@@ -96,6 +96,7 @@ component empty-nodes workloads.scaleIn=EmptyNodes scale-in
 component capacity-quotas capacityQuotas=true capacity-quotas
 component device-taint-rules deviceTaintRules=true device-taint-rules
 component scorecard scorecard=true scorecard
+component shards workloads.shards=2 rbac-shards
 
 {
   echo "$generated"
@@ -104,4 +105,5 @@ component scorecard scorecard=true scorecard
 "$tools/gitops" -rbac-table "$out/config/base/headroom.yaml" "$out/config/components/replace-hpas/roles.yaml" \
   "$out/config/components/empty-nodes/roles.yaml" "$out/config/components/capacity-quotas/roles.yaml" \
   "$out/config/components/device-taint-rules/roles.yaml" "$out/config/components/scorecard/roles.yaml" \
+  "$out/config/components/shards/roles.yaml" \
   "$out/config/overlays/kwok/kwok-role.yaml" >"$out/docs/rbac.md"

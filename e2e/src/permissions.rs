@@ -139,6 +139,7 @@ fn operator_roles() -> Result<Vec<Value>> {
         "config/components/capacity-quotas/roles.yaml",
         "config/components/device-taint-rules/roles.yaml",
         "config/components/scorecard/roles.yaml",
+        "config/components/shards/roles.yaml",
         "config/overlays/kwok/kwok-role.yaml",
     ] {
         for object in documents(file)? {

@@ -21,8 +21,10 @@ use e2e::{binaries, cluster, wait};
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::HorizontalPodAutoscaler;
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::ListParams;
+use kube::core::PartialObjectMeta;
 use serde_json::{Value, json};
 
 /// The period in which each workload is looked at.
@@ -58,6 +60,12 @@ struct Args {
     /// Length of the measurement, in seconds, after every workload was looked at.
     #[arg(long, default_value_t = 120)]
     seconds: u64,
+    /// Number of replicas of the operator; more than one have shards, twice as many as replicas.
+    #[arg(long, default_value_t = 1)]
+    replicas: u16,
+    /// Number of namespaces that the HPAs are divided among; a shard has whole namespaces.
+    #[arg(long, default_value_t = 1)]
+    namespaces: u32,
     /// Controller that runs the HPAs.
     #[arg(long, value_enum, value_delimiter = ',', default_values_t = [Who::ControllerManager, Who::Operator])]
     modes: Vec<Who>,
@@ -80,10 +88,22 @@ struct Measured {
     quick_lateness: Vec<f64>,
     /// CPU seconds a second: of who runs the HPAs, and of the API server, both above what they used before the HPAs came.
     cores: f64,
+    /// Of the operator, of each of its replicas.
+    replicas: Vec<Replica>,
     api_server_cores: f64,
     peak_memory_bytes: u64,
     /// Requests a second by verb and resource.
     requests: BTreeMap<String, f64>,
+}
+
+/// One replica of the operator.
+struct Replica {
+    cores: f64,
+    /// Workloads that it has looked at.
+    workloads: usize,
+    /// Seconds that each of its looks was late, sorted.
+    lateness: Vec<f64>,
+    peak_memory_bytes: u64,
 }
 
 #[tokio::main]
@@ -111,25 +131,33 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
     // Its backlog takes connections, and nobody reads them.
     let silent = TcpListener::bind("127.0.0.1:0")?;
     put_nodes(&cluster, (args.hpas * args.pods_each + args.hanging).div_ceil(PODS_PER_NODE)).await?;
-    create_all(&cluster, args.hpas, |number| load(&name(number), args.pods_each)).await?;
+    for number in 1..args.namespaces {
+        let metadata = json!({"name": namespace(number, args.namespaces)});
+        cluster.create(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})).await?;
+    }
+    let placed = |number: u32, mut object: Value| {
+        object["metadata"]["namespace"] = namespace(number, args.namespaces).into();
+        object
+    };
+    create_all(&cluster, args.hpas, |number| placed(number, load(&name(number), args.pods_each))).await?;
     wait::until("all pods run", DEADLINE, async || {
         let count = usize::try_from(args.hpas * args.pods_each)?;
         tokio::time::sleep(Duration::from_secs(2)).await;
-        cluster.running_pods_are("default", "", count).await
+        pods_run(&cluster, count).await
     })
     .await?;
-    let operator = match who {
-        Who::ControllerManager => None,
-        Who::Operator => Some(start_operator(&cluster, &silent).await?),
+    let operators = match who {
+        Who::ControllerManager => Vec::new(),
+        Who::Operator => start_operators(&cluster, &silent, args.replicas).await?,
     };
     eprintln!("{who:?}: the pods run; what everything costs without HPAs is measured");
-    let worker = match &operator {
-        Some(operator) => operator.process(),
-        None => cluster.component(Component::ControllerManager)?,
+    let workers: Vec<&Process> = match who {
+        Who::Operator => operators.iter().map(Operator::process).collect(),
+        Who::ControllerManager => vec![cluster.component(Component::ControllerManager)?],
     };
     let api_server = cluster.component(Component::ApiServer)?;
     let length = Duration::from_secs(args.seconds);
-    let before = cost(worker, api_server, Duration::from_secs(30.min(args.seconds))).await?;
+    let before = cost(&workers, api_server, Duration::from_secs(30.min(args.seconds))).await?;
 
     if who == Who::Operator {
         // Before the HPAs: a policy that comes later finds that the operator has made one.
@@ -137,7 +165,7 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
         create_all(&cluster, args.hanging, |number| load(&hanging(number), 1)).await?;
         create_all(&cluster, args.hanging, hanging_policy).await?;
     }
-    create_all(&cluster, args.hpas, autoscaler).await?;
+    create_all(&cluster, args.hpas, |number| placed(number, autoscaler(number))).await?;
     wait::until("every HPA has a status", DEADLINE, async || {
         tokio::time::sleep(Duration::from_secs(5)).await;
         every_hpa_is_active(&cluster, args.hpas).await
@@ -147,54 +175,74 @@ async fn measure(args: &Args, who: Who) -> Result<Measured> {
     // Looks in the first period after the last HPA came still fall into step.
     tokio::time::sleep(Duration::from_secs(30)).await;
     let start = Timestamp::now();
-    let during = cost(worker, api_server, length).await?;
+    let during = cost(&workers, api_server, length).await?;
 
     let calls = cluster.calls()?.since(start);
     let calls = match who {
         Who::ControllerManager => calls.by_agent_part("horizontal-pod-autoscaler"),
         Who::Operator => calls.by(e2e::control_plane::User::Headroom),
     };
-    let mut looks = match &operator {
-        Some(operator) => looks_in_log(&operator.log(), start),
-        None => looks_in_calls(&calls),
-    };
+    let each: Vec<Looks> = operators.iter().map(|one| looks_in_log(&one.log(), start)).collect();
+    let mut looks = if operators.is_empty() { looks_in_calls(&calls) } else { together(&each) };
     looks.retain(|name, _| !name.contains(HANGING));
     ensure!(looks.len() == usize::try_from(args.hpas)?, "only {} workloads were looked at", looks.len());
     let (quick, usual): (Looks, Looks) = looks.into_iter().partition(|(name, _)| name.contains(QUICK));
+    let replica = |(index, looks): (usize, &Looks)| -> Result<Replica> {
+        let peak_memory_bytes = workers[index].peak_memory_bytes()?;
+        let lateness = lateness(looks, PERIOD_SECONDS);
+        Ok(Replica { cores: during.0[index], workloads: looks.len(), lateness, peak_memory_bytes })
+    };
+    let peaks: Result<Vec<u64>> = workers.iter().map(|worker| worker.peak_memory_bytes()).collect();
+    let idle: f64 = if who == Who::Operator { 0.0 } else { before.0.iter().sum() };
     Ok(Measured {
         who,
+        replicas: each.iter().enumerate().map(replica).collect::<Result<_>>()?,
         lateness: lateness(&usual, PERIOD_SECONDS),
         quick_lateness: lateness(&quick, f64::from(QUICK_PERIOD_SECONDS)),
-        cores: during.0 - if operator.is_some() { 0.0 } else { before.0 },
+        cores: during.0.iter().sum::<f64>() - idle,
         api_server_cores: during.1 - before.1,
-        peak_memory_bytes: worker.peak_memory_bytes()?,
+        peak_memory_bytes: peaks?.into_iter().max().unwrap_or(0),
         requests: rates(&calls, length),
     })
 }
 
-/// CPU seconds a second of the two over `length`.
-async fn cost(worker: &Process, api_server: &Process, length: Duration) -> Result<(f64, f64)> {
-    let (start, first) = (Instant::now(), (worker.cpu_seconds()?, api_server.cpu_seconds()?));
+/// CPU seconds a second over `length`: of each worker, and of the API server.
+async fn cost(workers: &[&Process], api_server: &Process, length: Duration) -> Result<(Vec<f64>, f64)> {
+    let used = || workers.iter().map(|worker| worker.cpu_seconds()).collect::<Result<Vec<f64>>>();
+    let (start, first, server) = (Instant::now(), used()?, api_server.cpu_seconds()?);
     tokio::time::sleep(length).await;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(((worker.cpu_seconds()? - first.0) / seconds, (api_server.cpu_seconds()? - first.1) / seconds))
+    let rates = used()?.iter().zip(first).map(|(now, first)| (now - first) / seconds).collect();
+    Ok((rates, (api_server.cpu_seconds()? - server) / seconds))
 }
 
 /// `silent` never answers.
-async fn start_operator(cluster: &ControlPlane, silent: &TcpListener) -> Result<Operator> {
+async fn start_operators(
+    cluster: &ControlPlane,
+    silent: &TcpListener,
+    replicas: u16,
+) -> Result<Vec<Operator>> {
     let shortest = format!("{QUICK_PERIOD_SECONDS}s");
     let url = format!("http://{}", silent.local_addr()?);
     let sources = json!([{"name": "silent", "prometheus": {"url": url}}]);
     let workloads = json!({"hpaOwnership": "Replace", "minSyncPeriod": shortest, "metricSources": sources});
     cluster.apply(cluster_policy(json!({"workloads": workloads}))).await?;
-    let operator = cluster
-        .operator()
-        .binary(binaries::release_operator()?)
-        // A line for each look.
-        .env("RUST_LOG", "info,headroom_operator::controllers::workloads=debug")
-        .start()?;
-    operator.ready().await?;
-    Ok(operator)
+    let mut operators = Vec::new();
+    for number in 0..replicas {
+        let mut operator = cluster
+            .operator()
+            .identity(&format!("headroom-{number}"))
+            .binary(binaries::release_operator()?)
+            // A line for each look.
+            .env("RUST_LOG", "info,headroom_operator::controllers::workloads=debug");
+        if 1 < replicas {
+            operator = operator.flag(&format!("--workload-shards={}", 2 * replicas));
+        }
+        let operator = operator.start()?;
+        operator.ready().await?;
+        operators.push(operator);
+    }
+    Ok(operators)
 }
 
 /// A Deployment whose pods use what their HPA wants, give or take nothing: its size never changes.
@@ -244,6 +292,14 @@ fn hanging_policy(number: u32) -> Value {
     policy
 }
 
+/// The namespace of a workload.
+fn namespace(number: u32, count: u32) -> String {
+    match number % count.max(1) {
+        0 => "default".to_owned(),
+        part => format!("team-{part:03}"),
+    }
+}
+
 fn hanging(number: u32) -> String {
     format!("{HANGING}{number:05}")
 }
@@ -269,8 +325,16 @@ async fn put_nodes(cluster: &ControlPlane, count: u32) -> Result<()> {
     .await
 }
 
+async fn pods_run(cluster: &ControlPlane, count: usize) -> Result<()> {
+    let api: Api<PartialObjectMeta<Pod>> = Api::all(cluster.client());
+    let running = ListParams::default().fields("status.phase=Running,metadata.namespace!=kube-system");
+    let found = api.list(&running).await?.items.len();
+    ensure!(found == count, "{found} of {count} pods run");
+    Ok(())
+}
+
 async fn every_hpa_is_active(cluster: &ControlPlane, count: u32) -> Result<()> {
-    let api: Api<HorizontalPodAutoscaler> = Api::namespaced(cluster.client(), "default");
+    let api: Api<HorizontalPodAutoscaler> = Api::all(cluster.client());
     let hpas = api.list(&ListParams::default()).await?.items;
     let active = hpas.iter().filter(|hpa| {
         let conditions = hpa.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -290,6 +354,16 @@ fn looks_in_calls(calls: &Writes) -> Looks {
         looks.entry(call.name.clone()).or_default().push(call.received_at);
     }
     looks
+}
+
+/// The looks of all replicas: a workload that has changed hands has those of both.
+fn together(each: &[Looks]) -> Looks {
+    let mut all = Looks::new();
+    for (name, times) in each.iter().flatten() {
+        all.entry(name.clone()).or_default().extend(times);
+    }
+    all.values_mut().for_each(|times| times.sort());
+    all
 }
 
 /// Lines such as `2026-11-21T15:00:00.123Z DEBUG headroom::…: looking workload=default/w-1 late_ms=3`.
@@ -352,12 +426,29 @@ fn print_tables(args: &Args, runs: &[Measured]) {
             run.peak_memory_bytes / 1_000_000
         );
     }
+    print_replicas(runs);
     println!();
     println!("| run by | request | a second |");
     println!("| --- | --- | ---: |");
     for run in runs {
         for (what, rate) in &run.requests {
             println!("| {:?} | {what} | {rate:.2} |", run.who);
+        }
+    }
+}
+
+/// The replicas of the operator, where it has more than one.
+fn print_replicas(runs: &[Measured]) {
+    for run in runs.iter().filter(|run| 1 < run.replicas.len()) {
+        println!();
+        println!("| replica | workloads | late p50 (ms) | late p99 (ms) | CPU (cores) | peak memory (MB) |");
+        println!("| --- | ---: | ---: | ---: | ---: | ---: |");
+        for (index, Replica { cores, workloads, lateness, peak_memory_bytes }) in
+            run.replicas.iter().enumerate()
+        {
+            let (p50, p99) = (percentile(lateness, 50) * 1e3, percentile(lateness, 99) * 1e3);
+            let memory = peak_memory_bytes / 1_000_000;
+            println!("| headroom-{index} | {workloads} | {p50:.0} | {p99:.0} | {cores:.3} | {memory} |");
         }
     }
 }
@@ -371,6 +462,10 @@ fn print_verdicts(runs: &[Measured]) {
     let mut rows = vec![("late p99 (s)", percentile(&ours.lateness, 99), 1.0)];
     if !ours.quick_lateness.is_empty() {
         rows.push(("late p99 (s), every 2 s", percentile(&ours.quick_lateness, 99), 0.1));
+    }
+    if 1 < ours.replicas.len() {
+        let most = ours.replicas.iter().map(|replica| replica.cores).fold(0.0, f64::max);
+        rows.push(("CPU of the busiest replica (cores)", most, 0.1));
     }
     if let Some(theirs) = of(Who::ControllerManager) {
         rows.push(("requests, part of the controller-manager's", total(ours) / total(theirs), 0.2));

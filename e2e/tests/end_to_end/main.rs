@@ -194,6 +194,8 @@ mod scheduler_stopped;
 #[cfg(test)]
 mod scorecard;
 #[cfg(test)]
+mod shards_of_a_killed_replica;
+#[cfg(test)]
 mod sick_node_is_repaired;
 #[cfg(test)]
 mod simulated_api_server_is_true;

@@ -72,6 +72,11 @@ pub struct RunOptions {
     #[arg(long, default_value_t = 10, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(2..=60))]
     pub lease_seconds: u64,
 
+    /// Number of shards that workloads are divided into by their namespaces, each run by one replica at a time; with 1 the
+    /// leader runs all. The same for all replicas: docs/install.md says how it is changed
+    #[arg(long, default_value_t = 1, value_name = "NUMBER", value_parser = clap::value_parser!(u8).range(1..=64), env = "HEADROOM_WORKLOAD_SHARDS")]
+    pub workload_shards: u8,
+
     /// Name of this replica; a part drawn at the start is added, so that no two processes ever share one
     #[arg(long, default_value = "headroom", value_name = "NAME", env = "POD_NAME")]
     pub identity: String,

@@ -24,14 +24,14 @@ use headroom_observe::metrics::{
 };
 use headroom_observe::{KubeFeed, NodeClaims};
 use headroom_operator::actuate::guard::{Call, CrashPoint, Guard};
-use headroom_operator::actuate::layer::{ClientKind, GuardLayer};
+use headroom_operator::actuate::layer::{ClientKind, GuardLayer, behind};
 use headroom_operator::controllers::definitions;
 use headroom_operator::controllers::health::{self, Health};
 use headroom_operator::controllers::inspection;
 use headroom_operator::controllers::leader::{self, LeaseOptions};
 use headroom_operator::controllers::nodes::Ended;
 use headroom_operator::controllers::page::{self, Board};
-use headroom_operator::controllers::wiring::{ReplicaDependencies, WorkloadDependencies, wire};
+use headroom_operator::controllers::wiring::{ReplicaDependencies, Wired, WorkloadDependencies, wire};
 use headroom_operator::controllers::workloads::MetricsFor;
 use headroom_operator::options::{PLAN_INTERVAL_MIN, STUCK_AFTER};
 use headroom_operator::report::otlp::TraceSink;
@@ -41,6 +41,9 @@ use headroom_provider::clouds::Clouds;
 use headroom_provider::expander::AskExpander;
 use headroom_provider::kube_nodes::KubeNodes;
 use headroom_provider::kwok::{self, Kwok};
+
+/// Longest wait at a graceful stop for the shards to be given back.
+const SHARDS_RETURN_MAX: Duration = Duration::from_secs(10);
 
 /// Runs until SIGTERM or SIGINT, or until the lease is lost.
 ///
@@ -118,6 +121,7 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         workloads: Some(WorkloadDependencies {
             feed: observed.clone(),
             metrics: metrics_of(&work, &host, &metrics),
+            shards: shards(&config, &guard, options.workload_shards)?,
         }),
         feed: Arc::new(observed),
         provider: providers(&config, &work, &host, &guard)?,
@@ -132,10 +136,13 @@ pub async fn run(options: RunOptions) -> anyhow::Result<()> {
         metrics,
         page: board,
     };
-    let ended = wire(dependencies).run().await;
-    match ended {
+    let Wired { nodes, shards_returned } = wire(dependencies);
+    match nodes.run().await {
         Ended::Stopped => {
             leader::release(&lease_api, &lease, &guard).await;
+            if let Some(returned) = shards_returned {
+                wait_for(returned).await;
+            }
             info!("stopped");
             Ok(())
         }
@@ -335,6 +342,26 @@ pub fn client(config: &Config, guard: &Guard, kind: ClientKind) -> anyhow::Resul
     let layer = GuardLayer::new(guard.clone(), kind);
     let builder = ClientBuilder::try_from(config.clone()).context("failed to set up the cluster's client")?;
     Ok(builder.with_layer(&layer).build())
+}
+
+/// A guard of its own for each shard, with a client behind it; none for one shard, which is the leader's.
+fn shards(config: &Config, guard: &Guard, count: u8) -> anyhow::Result<Vec<(Guard, Client)>> {
+    if count < 2 {
+        return Ok(Vec::new());
+    }
+    let base = Client::try_from(config.clone()).context("failed to set up the cluster's client")?;
+    let shard = |_| {
+        let guard = guard.apart();
+        (guard.clone(), behind(&base, guard, ClientKind::Work))
+    };
+    Ok((0..count).map(shard).collect())
+}
+
+/// Waits until all shards are given back, so that other replicas need not wait for their Leases to run out.
+async fn wait_for(mut returned: watch::Receiver<bool>) {
+    if tokio::time::timeout(SHARDS_RETURN_MAX, returned.wait_for(|returned| *returned)).await.is_err() {
+        warn!("giving the shards back took too long; their leases will expire");
+    }
 }
 
 fn lease_options(options: &RunOptions, host: &Host) -> LeaseOptions {

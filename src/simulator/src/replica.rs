@@ -70,6 +70,9 @@ pub struct Surroundings {
     pub plan_interval_min: Duration,
     /// True if there is anything for the loop of workloads.
     pub scales_workloads: bool,
+    /// Numbers of shards of the workloads, in order, and the time from which on replicas are started with each; before the
+    /// first and with 1 the leader runs all.
+    pub shards: Vec<(Timestamp, usize)>,
     /// Shapes what the replicas draw.
     pub seed: u64,
     /// Environment beside cluster and operator, if any.
@@ -125,8 +128,12 @@ impl Life {
         let server = Some(around.server.clone().called_by(caller));
         let measures: MetricsFor =
             Box::new(move |_| Arc::new(Measured::new(cluster.clone(), server_host.clone(), server.clone())));
-        let workloads =
-            around.scales_workloads.then(|| WorkloadDependencies { feed: feed.clone(), metrics: measures });
+        let shards = shards(around, caller, &guard);
+        let workloads = around.scales_workloads.then(|| WorkloadDependencies {
+            feed: feed.clone(),
+            metrics: measures,
+            shards,
+        });
         let health = Arc::new(Health::default());
         let metrics = Arc::new(Metrics::default());
         let context = LifeContext { surroundings: around, caller, guard: &guard, host: &host };
@@ -162,7 +169,7 @@ impl Life {
             page: None,
             workloads,
         };
-        let node_loop = wire(dependencies);
+        let node_loop = wire(dependencies).nodes;
         host.spawn(async move {
             node_loop.run().await;
             drop(stop_sender);
@@ -203,6 +210,17 @@ fn provider(life: &LifeContext<'_>, work: &Client) -> Arc<dyn CloudProvider> {
 fn client(around: &Surroundings, caller: Caller, guard: &Guard, kind: ClientKind) -> Client {
     let server = around.server.named("headroom").called_by(caller);
     ClientBuilder::new(server, "default").with_layer(&GuardLayer::new(guard.clone(), kind)).build()
+}
+
+/// A guard of its own for each shard, with a client behind it.
+fn shards(around: &Surroundings, caller: Caller, guard: &Guard) -> Vec<(Guard, Client)> {
+    let shard = |_| {
+        let guard = guard.apart();
+        (guard.clone(), client(around, caller, &guard, ClientKind::Work))
+    };
+    let now = around.server_host.wall();
+    let count = around.shards.iter().rev().find(|(from, _)| *from <= now).map_or(1, |(_, count)| *count);
+    (0..count).filter(|_| 1 < count).map(shard).collect()
 }
 
 fn crash_point(

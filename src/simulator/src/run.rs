@@ -41,6 +41,9 @@ pub struct Options {
     pub plan_interval_min: Duration,
     /// Replicas of the operator; at least 1.
     pub replicas_count: usize,
+    /// Numbers of shards of the workloads, in order, and the time from which on replicas are started with each; before the
+    /// first and with 1 the leader runs all.
+    pub shards: Vec<(Timestamp, usize)>,
     /// Fault rates of requests.
     pub faults: FaultRates,
     /// Each life of a replica ends after a drawn number of effect points, at most this many; 0 for never.
@@ -64,6 +67,7 @@ impl Options {
             seed: scenario.seed,
             plan_interval_min: PLAN_INTERVAL_MIN,
             replicas_count: 1,
+            shards: Vec::new(),
             faults: FaultRates::default(),
             effects_per_life_max: 0,
             keep_trace: false,
@@ -247,6 +251,7 @@ impl Stage {
                 port: options.port,
                 tick: scenario.tick.unsigned_abs(),
                 scales_workloads: scenario.scales_workloads(),
+                shards: options.shards.clone(),
                 seed: options.seed,
                 plan_interval_min: options.plan_interval_min,
                 environment: options.environment.clone(),

@@ -32,7 +32,11 @@ impl Checker {
             return;
         }
         let what = format!("{} {} {} {}", call.method, call.kind.info().plural, call.key, call.subresource);
-        self.check_claim(call.caller, &what, call.arrived_at);
+        if self.shards.checked && self.is_of_workload(call) {
+            self.check_shard(call, &what);
+        } else {
+            self.check_claim(call.caller, &what, call.arrived_at);
+        }
         self.check_rate(call.now);
         self.before = store.find(call.kind, &call.key).cloned();
         self.caller = Some(call.caller);
@@ -105,7 +109,7 @@ impl Checker {
                 self.journals.insert(call.key.name.to_string(), (call.caller, truth::intents(after)));
                 self.struck.remove(&*call.key.name);
             }
-        } else if epoch < self.status_epoch {
+        } else if epoch < self.status_epoch && !(self.shards.checked && self.is_of_workload(call)) {
             self.late_calls_count += 1;
         }
         if let (Kind::Node, &Method::PATCH, Some(before), Some(after)) =
@@ -122,6 +126,10 @@ impl Checker {
     }
 
     fn lease_is_written(&mut self, call: &Call) {
+        self.shard_lease_is_written(call);
+        if &*call.key.name != "headroom" {
+            return;
+        }
         let held = text(&call.body, &["spec", "holderIdentity"]).is_some_and(|holder| !holder.is_empty());
         let epoch = number(&call.body, &["spec", "leaseTransitions"]);
         let leads = |(other, life): (&Caller, &LifeLog)| {

@@ -14,6 +14,7 @@ mod quotas;
 mod refusals;
 mod requests;
 mod rooms;
+mod shards;
 mod status;
 mod terms;
 mod truth;
@@ -35,6 +36,7 @@ pub use self::observations::Weight;
 pub use self::quotas::{CloudGroup, Quotas};
 pub use self::requests::{ASKS_TOO_MUCH, Requests};
 pub use self::rooms::{NODES_MAX, Rooms};
+pub use self::shards::Shards;
 pub use self::workloads::{Scaled, Workloads};
 
 use self::truth::Intent;
@@ -202,6 +204,8 @@ pub struct Checker {
     pub removals_count: BTreeMap<String, u64>,
     /// Evictions that were granted.
     pub evictions_count: u64,
+    /// Records of the Leases of their shards.
+    pub shards: Shards,
 }
 
 /// The stretch of time over which calls are counted.

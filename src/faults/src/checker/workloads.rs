@@ -72,8 +72,8 @@ struct WorkloadRecord {
     written: Option<(u64, i64)>,
     /// Time at which somebody last laid hands on what its policies remember.
     struck_at: Option<Timestamp>,
-    /// The highest term in which a policy's status was written.
-    epochs: BTreeMap<ObjectKey, i64>,
+    /// The Lease by which a policy's status was last written, and the highest term.
+    terms: BTreeMap<ObjectKey, (String, i64)>,
 }
 
 /// A decision that is stored.
@@ -109,7 +109,7 @@ impl Workloads {
             journals: BTreeMap::new(),
             written: None,
             struck_at: None,
-            epochs: BTreeMap::new(),
+            terms: BTreeMap::new(),
         };
         let all = scaled.iter().map(|one| (one.key.namespace.to_string(), record(one))).collect();
         Workloads { all, runs_hpas, ..Workloads::default() }
@@ -256,7 +256,7 @@ impl Checker {
 
     /// I10, I23; and what is stored outlives the process.
     fn policy_status_is_written(&mut self, call: &Call, before: &Value, after: &Value) {
-        let epoch = self.lives.get(&call.caller).and_then(|life| life.epoch).unwrap_or(0);
+        let term = self.term_of(call);
         if at(before, &["status"]) == at(after, &["status"]) {
             self.violated(
                 call.now,
@@ -265,9 +265,12 @@ impl Checker {
             );
         }
         let Some(record) = self.workloads.all.get_mut(&*call.key.namespace) else { return };
-        let last = record.epochs.entry(call.key.clone()).or_insert(epoch);
-        let late = epoch < *last;
-        *last = epoch.max(*last);
+        let last = record.terms.entry(call.key.clone()).or_insert_with(|| term.clone());
+        // Terms of two Leases are not compared.
+        let late = term.0 == last.0 && term.1 < last.1;
+        if !late {
+            last.clone_from(&term);
+        }
         let own = |look: &&mut Observation| look.caller == call.caller && look.at <= call.arrived_at;
         if let Some(look) = record.looks.iter_mut().rev().find(own) {
             look.kept = true;
@@ -287,7 +290,7 @@ impl Checker {
             self.violated(
                 call.now,
                 "I10",
-                format!("policy {} is written in term {epoch} after a later one", call.key),
+                format!("policy {} is written in term {} after a later one", call.key, term.1),
             );
         }
     }

@@ -99,6 +99,23 @@ impl FaultPlan {
         self.machines_fail |= 0 < faults.never_join + faults.join_late + faults.wrong_node;
     }
 
+    /// Three replicas, each of which is stopped or cut off for a while that is about as long as a Lease of a shard lasts. Where
+    /// the number of shards changes, each replica is started anew some time after that.
+    pub(super) fn replicas_of_shards(&mut self, seed: u64, world: &World) {
+        let mut random = fastrand::Rng::with_seed(seed ^ 0x0000_5a4d_0000_0005);
+        self.replicas_count = 3;
+        let end = world.trouble_seconds();
+        for replica in 0..self.replicas_count {
+            let kind = if random.bool() { Disturbance::Pause } else { Disturbance::Cut };
+            self.during(random.i64(20..end - 60), random.i64(2..30), |on| kind(replica, on));
+            for (at, _) in &world.shards {
+                let at = at.as_secs() + random.i64(0..90);
+                self.strike(at, Disturbance::Kill(replica));
+            }
+        }
+        self.disturbances.sort_by_key(|(at, _)| *at);
+    }
+
     fn replicas(&mut self, dice: &mut Dice, end: i64) {
         if dice.random.u8(0..3) == 0 {
             self.replicas_count = 2;

@@ -14,6 +14,7 @@ mod panics;
 mod pools;
 mod refused;
 mod requests;
+mod shards;
 mod theme;
 mod world;
 
@@ -149,6 +150,7 @@ fn play(
         checker.workloads = Workloads::of(&world.scaled, world.runs_hpas);
         checker.quotas.checked = seed_options.theme == Some(Theme::Capacity);
         checker.rooms.checked = matches!(seed_options.theme, Some(Theme::Buffers | Theme::Requests));
+        checker.shards.checked = seed_options.theme == Some(Theme::Shards);
         checker.gangs.checked = seed_options.theme == Some(Theme::Gangs);
         checker.limits.budgets.clone_from(&world.removal_limits);
         checker.limits.lists_are_old = 0 < fault_plan.requests.old_list;
@@ -167,6 +169,7 @@ fn play(
         faults: fault_plan.requests,
         effects_per_life_max: fault_plan.effects_per_life_max,
         replicas_count: fault_plan.replicas_count,
+        shards: world.shards.iter().map(|(after, count)| (scenario.start + *after, *count)).collect(),
         calm_after: world.calm_after(),
         environment: Some(Arc::new(environment)),
         ..Options::of(&scenario)

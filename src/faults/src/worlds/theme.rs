@@ -47,6 +47,8 @@ pub enum Theme {
     Requests,
     /// Pods that start together or not at all come and go beside a load that rises and falls
     Gangs,
+    /// As `load`, in shards over three replicas that are stopped, cut off and killed; in some worlds their number is changed
+    Shards,
 }
 
 impl Theme {
@@ -66,6 +68,7 @@ impl Theme {
             Theme::Buffers => "buffers",
             Theme::Requests => "requests",
             Theme::Gangs => "gangs",
+            Theme::Shards => "shards",
         }
     }
 }
@@ -95,6 +98,7 @@ impl World {
             Theme::Buffers => world.reserved_room(&mut random),
             Theme::Requests => world.room_asked_for_as_a_whole(&mut random),
             Theme::Gangs => world.pods_that_start_together(&mut random),
+            Theme::Shards => world.sharded_workloads(&mut random),
         }
         world
     }
@@ -166,6 +170,7 @@ impl FaultPlan {
             Theme::Forgery => fault_plan.forgeries(seed),
             // No real API server answers with an older list of pools, and without it nobody knows what other pools ask for.
             Theme::Capacity => fault_plan.requests.old_list = 0,
+            Theme::Shards => fault_plan.replicas_of_shards(seed, world),
             Theme::Buffers
             | Theme::Choice
             | Theme::Load

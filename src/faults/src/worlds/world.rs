@@ -35,6 +35,8 @@ pub struct World {
     pub alternatives: Vec<String>,
     /// Workloads that are scaled by their load.
     pub scaled: Vec<Scaled>,
+    /// Numbers of shards of the workloads, each with the time after the start from which replicas are started with it.
+    pub shards: Vec<(SignedDuration, usize)>,
     /// True if the operator runs HPAs.
     pub runs_hpas: bool,
     /// Times in which the controller-manager runs HPAs: the start and, unless for good, the end.
@@ -90,6 +92,7 @@ impl World {
             need: Vec::new(),
             alternatives: Vec::new(),
             scaled: Vec::new(),
+            shards: Vec::new(),
             runs_hpas: false,
             hpas_run_by_others: Vec::new(),
             removal_limits: Vec::new(),

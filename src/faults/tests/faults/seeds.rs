@@ -8,7 +8,7 @@ use headroom_faults::worlds::{Report, SeedOptions, Theme, run_seed};
 /// Seeds of each run of the tests, unless `HEADROOM_SEEDS` says how many.
 const SEEDS: u64 = 200;
 /// Seeds of each theme.
-const DIRECTED: [(Theme, u64); 12] = [
+const DIRECTED: [(Theme, u64); 13] = [
     (Theme::Outage, 8),
     (Theme::Silence, 8),
     (Theme::Choice, 8),
@@ -20,6 +20,7 @@ const DIRECTED: [(Theme, u64); 12] = [
     (Theme::Buffers, 8),
     (Theme::Requests, 8),
     (Theme::Gangs, 8),
+    (Theme::Shards, 5),
     // Each forgery once: 6 a world, 100 in all.
     (Theme::Forgery, 17),
 ];

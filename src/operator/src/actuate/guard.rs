@@ -64,11 +64,11 @@ pub type CloudObserver = Box<dyn Fn(&'static str, &'static str, Duration) + Send
 #[derive(Clone)]
 pub struct Guard {
     shared: Arc<Shared>,
+    claim: Arc<Mutex<Option<Claim>>>,
 }
 
 struct Shared {
     host: Arc<Host>,
-    claim: Mutex<Option<Claim>>,
     effects: AtomicU64,
     calls: AtomicU64,
     crash: CrashPoint,
@@ -89,9 +89,9 @@ impl Guard {
     #[must_use]
     pub fn new(host: Arc<Host>, crash: CrashPoint, observer: Option<Observer>) -> Self {
         Self {
+            claim: Arc::default(),
             shared: Arc::new(Shared {
                 host,
-                claim: Mutex::new(None),
                 effects: AtomicU64::new(0),
                 calls: AtomicU64::new(0),
                 crash,
@@ -101,21 +101,27 @@ impl Guard {
         }
     }
 
+    /// A guard with a claim of its own, without one at first; calls through both are counted and observed together.
+    #[must_use]
+    pub fn apart(&self) -> Self {
+        Self { shared: self.shared.clone(), claim: Arc::default() }
+    }
+
     /// Returns the host of the process: clocks and timers.
     #[must_use]
     pub fn host(&self) -> Arc<Host> {
         self.shared.host.clone()
     }
 
-    /// Sets or withdraws the claim. Only the leader election calls this.
+    /// Sets or withdraws the claim. Only the leader election and the keeper of shards call this.
     pub fn set_claim(&self, claim: Option<Claim>) {
-        *self.shared.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;
+        *self.claim.lock().unwrap_or_else(PoisonError::into_inner) = claim;
     }
 
     /// The claim if it is still good at this instant, with the margin kept.
     #[must_use]
     pub fn claim(&self) -> Option<Claim> {
-        let claim = *self.shared.claim.lock().unwrap_or_else(PoisonError::into_inner);
+        let claim = *self.claim.lock().unwrap_or_else(PoisonError::into_inner);
         let holds = |claim: &Claim| self.shared.host.monotonic() + LEASE_MARGIN < claim.expires_at;
         claim.filter(holds)
     }
@@ -311,6 +317,18 @@ mod tests {
         let refused = call(&guard, Duration::ZERO).await;
         assert!(matches!(refused, Err(Refusal::NoClaim { .. })), "{refused:?}");
         assert_eq!(guard.calls_count(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn claim_of_one_shard_lets_nothing_of_another_through() {
+        let (host, guard) = guard();
+        let [own, other] = [guard.apart(), guard.apart()];
+        own.set_claim(claim(&host, Duration::from_secs(15)));
+        assert_eq!(call(&own, Duration::ZERO).await, Ok(7));
+        for refused in [call(&other, Duration::ZERO).await, call(&guard, Duration::ZERO).await] {
+            assert!(matches!(refused, Err(Refusal::NoClaim { .. })), "{refused:?}");
+        }
+        assert_eq!(guard.calls_count(), 1);
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,6 +11,7 @@ use http_body::Body as HttpBody;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use jiff::fmt::rfc2822::DateTimeParser;
+use kube::Client;
 use kube::client::Body;
 use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
@@ -49,6 +50,17 @@ impl<S> Layer<S> for GuardLayer {
     fn layer(&self, inner: S) -> Self::Service {
         GuardService { inner, guard: self.guard.clone(), kind: self.kind }
     }
+}
+
+/// A client behind `guard` over `base`, which is behind none: clients of several guards share its connections.
+#[must_use]
+pub fn behind(base: &Client, guard: Guard, kind: ClientKind) -> Client {
+    let (base, namespace) = (base.clone(), base.default_namespace().to_owned());
+    let service = tower::service_fn(move |request| {
+        let base = base.clone();
+        async move { base.send(request).await }
+    });
+    Client::new(GuardLayer::new(guard, kind).layer(service), namespace)
 }
 
 /// A client's service behind the guard.

@@ -1,17 +1,20 @@
 //! Leader election by a Lease: who may act, by observed change and monotonic time, never by wall clocks.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use kube::api::{Api, ObjectMeta, PostParams};
+use kube::api::{Api, ListParams, ObjectMeta, PostParams};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
+use super::lease::{self, ObservedLease, Problem, epoch_of, expiry};
+use super::shards;
+use super::shards::seat::Seat;
 use crate::actuate::guard::{Claim, Guard};
 use headroom_observe::host::Host;
 
@@ -61,6 +64,19 @@ pub struct Election {
     /// True if versions of the lease and of what watches show have been seen to grow together.
     comparable: bool,
     alarm: Alarm,
+    /// The workloads, if the leader runs all of them.
+    workloads: Option<AllWorkloads>,
+    /// Number of shards of the workloads, which a leader declares; 1 if it runs all of them.
+    shards_count: usize,
+}
+
+/// The seat of all workloads, and the Leases of shards that others may still hold.
+#[derive(Debug)]
+struct AllWorkloads {
+    seat: Arc<Seat>,
+    seen: BTreeMap<String, ObservedLease>,
+    /// Time that nobody had renewed the lease when it was taken.
+    gap: Duration,
 }
 
 /// Detection and report of an API server that has gone back to an older state.
@@ -90,37 +106,11 @@ impl fmt::Debug for Alarm {
     }
 }
 
-/// The lease as last read, and when its content last changed before our eyes.
-#[derive(Clone, Debug)]
-struct ObservedLease {
-    lease: Lease,
-    changed_at: Instant,
-}
-
-impl ObservedLease {
-    /// Returns the lease after another read that ended at `now`: a change restarts the wait for the lease's expiry.
-    fn after(before: Option<&Self>, lease: Lease, now: Instant) -> Self {
-        let unchanged = before.filter(|seen| seen.lease.spec == lease.spec);
-        Self { lease, changed_at: unchanged.map_or(now, |seen| seen.changed_at) }
-    }
-
-    /// True if nothing has changed for longer than the lease lasts.
-    fn is_silent(&self, now: Instant, duration: Duration) -> bool {
-        self.changed_at + duration < now
-    }
-}
-
 /// The lease while it is ours.
 #[derive(Debug)]
 struct Held {
     epoch: u64,
     expires_at: Instant,
-}
-
-/// Time at which a lease that was written ends for its holder: counted from before the write, since nobody can have seen it any
-/// earlier.
-fn expiry(sent_at: Instant, duration: Duration) -> Instant {
-    sent_at + duration
 }
 
 impl Election {
@@ -148,8 +138,22 @@ impl Election {
             newest: 0,
             comparable: false,
             alarm,
+            workloads: None,
+            shards_count: 1,
         };
         (election, receiver)
+    }
+
+    /// The same, with the seat of all workloads: it opens while this replica leads and nobody runs a shard of them.
+    #[must_use]
+    pub fn with_workloads(self, seat: Arc<Seat>) -> Self {
+        Self { workloads: Some(AllWorkloads { seat, seen: BTreeMap::new(), gap: Duration::ZERO }), ..self }
+    }
+
+    /// The same, with workloads in so many shards, which other Leases are for.
+    #[must_use]
+    pub fn with_shards(self, count: usize) -> Self {
+        Self { shards_count: count, ..self }
     }
 
     /// A receiver of the same values for another loop.
@@ -204,7 +208,7 @@ impl Election {
         let (sent_at, shown) = (self.host.monotonic(), (self.alarm.shown)());
         let outcome = match &self.seen {
             None => self.create().await,
-            Some(seen) if self.held.is_some() || self.is_free(seen) => self.replace().await,
+            Some(seen) if self.held.is_some() || seen.is_free(self.host.monotonic()) => self.replace().await,
             Some(_) => {
                 self.read().await;
                 return;
@@ -214,6 +218,7 @@ impl Election {
             Ok(lease) => {
                 self.note_written(&lease, shown);
                 self.established(lease, sent_at);
+                self.admit_workloads().await;
             }
             Err(problem) => self.failed(&problem).await,
         }
@@ -232,23 +237,13 @@ impl Election {
         }
     }
 
-    /// True if nobody holds the lease, or its holder has been silent for its whole duration before our eyes.
-    fn is_free(&self, seen: &ObservedLease) -> bool {
-        let Some(spec) = &seen.lease.spec else { return true };
-        if spec.holder_identity.as_deref().unwrap_or_default().is_empty() {
-            return true;
-        }
-        let seconds =
-            spec.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(15);
-        seen.is_silent(self.host.monotonic(), Duration::from_secs(seconds))
-    }
-
     async fn create(&self) -> Result<Lease, Problem> {
-        let lease = Lease {
+        let mut lease = Lease {
             metadata: ObjectMeta { name: Some(self.options.name.clone()), ..ObjectMeta::default() },
             spec: Some(self.spec(1, self.host.time())),
         };
-        self.bounded(self.api.create(&PostParams::default(), &lease)).await
+        shards::declare(&mut lease, self.shards_count, &self.options.identity);
+        lease::bounded(self.options.duration, self.api.create(&PostParams::default(), &lease)).await
     }
 
     /// Writes the lease in our name with the resourceVersion last seen.
@@ -261,33 +256,17 @@ impl Election {
             // Every acquisition is a new term, even by a holder of the same name: it has a new memory.
             None => self.spec(epoch_of(&seen.lease).saturating_add(1), now),
         };
-        let lease = Lease { metadata: seen.lease.metadata.clone(), spec: Some(spec) };
-        self.bounded(self.api.replace(&self.options.name, &PostParams::default(), &lease)).await
+        let mut lease = Lease { metadata: seen.lease.metadata.clone(), spec: Some(spec) };
+        shards::declare(&mut lease, self.shards_count, &self.options.identity);
+        lease::bounded(
+            self.options.duration,
+            self.api.replace(&self.options.name, &PostParams::default(), &lease),
+        )
+        .await
     }
 
     fn spec(&self, epoch: u64, now: Timestamp) -> LeaseSpec {
-        LeaseSpec {
-            holder_identity: Some(self.options.identity.clone()),
-            lease_duration_seconds: i32::try_from(self.options.duration.as_secs()).ok(),
-            acquire_time: Some(MicroTime(now)),
-            renew_time: Some(MicroTime(now)),
-            lease_transitions: i32::try_from(epoch).ok(),
-            ..LeaseSpec::default()
-        }
-    }
-
-    async fn bounded(
-        &self,
-        call: impl Future<Output = Result<Lease, kube::Error>>,
-    ) -> Result<Lease, Problem> {
-        match tokio::time::timeout(self.options.duration / 2, call).await {
-            Ok(Ok(lease)) => Ok(lease),
-            Ok(Err(kube::Error::Api(status))) if status.is_conflict() || status.is_already_exists() => {
-                Err(Problem::Conflict)
-            }
-            Ok(Err(error)) => Err(Problem::Failed(error.to_string())),
-            Err(_) => Err(Problem::Failed("writing the lease took too long".to_owned())),
-        }
+        lease::spec(&self.options.identity, self.options.duration, epoch, now)
     }
 
     /// The lease is ours as of `sent_at`: the server cannot have seen the renewal any earlier.
@@ -295,16 +274,51 @@ impl Election {
         let epoch = epoch_of(&lease);
         let expires_at = expiry(sent_at, self.options.duration);
         if self.held.is_none() {
-            let previous = self.seen.as_ref().and_then(|seen| seen.lease.spec.as_ref()?.renew_time.as_ref());
-            let gap = previous.map_or(Duration::ZERO, |renewed| silence(renewed.0, self.host.time()));
+            let gap = lease::gap(self.seen.as_ref().map(|seen| &seen.lease), self.host.time());
             info!(epoch, gap_seconds = gap.as_secs(), "leading");
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
+            if let Some(workloads) = &mut self.workloads {
+                workloads.gap = gap;
+                if !shards::is_declared(&lease) {
+                    workloads.seat.open(gap);
+                }
+            }
             self.announce(Leadership::Leading { epoch, gap });
         } else {
             self.guard.set_claim(Some(Claim { epoch, expires_at }));
         }
         self.held = Some(Held { epoch, expires_at });
         self.seen = Some(ObservedLease { lease, changed_at: self.host.monotonic() });
+    }
+
+    /// Lets all workloads be run once nobody runs a shard of them: replicas with shards may have been there before.
+    async fn admit_workloads(&mut self) {
+        let Some(workloads) = self.workloads.as_mut().filter(|workloads| !workloads.seat.is_open()) else {
+            return;
+        };
+        let everything = ListParams::default();
+        let leases = match tokio::time::timeout(self.options.retry, self.api.list(&everything)).await {
+            Ok(Ok(listed)) => listed.items,
+            Ok(Err(error)) => {
+                warn!(%error, "failed to list the leases of shards: workloads wait");
+                return;
+            }
+            Err(_) => {
+                warn!("listing the leases of shards took too long: workloads wait");
+                return;
+            }
+        };
+        let now = self.host.monotonic();
+        let before = std::mem::take(&mut workloads.seen);
+        for lease in leases {
+            let name = lease.metadata.name.clone().unwrap_or_default();
+            if shards::is_shard(&self.options.name, &name) {
+                workloads.seen.insert(name.clone(), ObservedLease::after(before.get(&name), lease, now));
+            }
+        }
+        if workloads.seen.values().all(|seen| seen.is_free(now)) {
+            workloads.seat.open(workloads.gap);
+        }
     }
 
     /// A write failed: what the server has must be read before the next one.
@@ -322,6 +336,9 @@ impl Election {
         if usurped || deleted || self.host.monotonic() >= held.expires_at {
             warn!(epoch = held.epoch, usurped, "lost the lease");
             self.guard.set_claim(None);
+            if let Some(workloads) = &self.workloads {
+                workloads.seat.close();
+            }
             self.announce(Leadership::Lost);
         }
     }
@@ -345,7 +362,7 @@ pub async fn release(api: &Api<Lease>, options: &LeaseOptions, guard: &Guard) {
 }
 
 /// Takes the lease from whoever holds it, by a person's order, so that no replica leads for `hold`. Returns how long the
-/// last leader may still act on what it held: until then it may write.
+/// last leader, and holders of shards, may still act on what they held: until then they may write.
 ///
 /// A cluster without the lease has no leader; then one is made, which keeps a replica that starts now from leading.
 ///
@@ -362,15 +379,9 @@ pub async fn usurp(
     loop {
         let stored = api.get_opt(name).await?;
         let old = stored.as_ref().and_then(|lease| lease.spec.clone()).unwrap_or_default();
+        let sharded = stored.as_ref().is_some_and(shards::is_declared);
         let epoch = stored.as_ref().map_or(0, epoch_of).saturating_add(1);
-        let spec = LeaseSpec {
-            holder_identity: Some(identity.to_owned()),
-            lease_duration_seconds: i32::try_from(hold.as_secs()).ok(),
-            acquire_time: Some(MicroTime(wall)),
-            renew_time: Some(MicroTime(wall)),
-            lease_transitions: i32::try_from(epoch).ok(),
-            ..LeaseSpec::default()
-        };
+        let spec = lease::spec(identity, hold, epoch, wall);
         let metadata = stored.map_or_else(
             || ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
             |l| l.metadata,
@@ -383,8 +394,10 @@ pub async fn usurp(
         attempts_left -= 1;
         match written {
             Ok(_) => {
-                let held = old.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty());
-                let seconds = u64::try_from(old.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
+                let held = old.holder_identity.as_deref().is_some_and(|holder| !holder.is_empty()) || sharded;
+                // Holders of shards see it within the time of theirs, and end what is under way.
+                let leases = if sharded { 2 } else { 1 };
+                let seconds = u64::try_from(old.lease_duration_seconds.unwrap_or(0)).unwrap_or(0) * leases;
                 return Ok(if held { Duration::from_secs(seconds) } else { Duration::ZERO });
             }
             Err(kube::Error::Api(status))
@@ -397,139 +410,15 @@ pub async fn usurp(
 /// Number of times that [`usurp`] may lose to a renewal. A holder renews every few seconds, so losing twice is rare.
 const USURP_ATTEMPTS: u32 = 10;
 
-/// Reason why the lease could not be written.
-#[derive(Debug, PartialEq, Eq)]
-enum Problem {
-    /// It is no longer what was last seen.
-    Conflict,
-    /// The call failed, or its end is unknown.
-    Failed(String),
-}
-
 /// The lease's version, if it is a number.
 fn version_of(lease: &Lease) -> Option<u64> {
     lease.metadata.resource_version.as_deref()?.parse().ok()
-}
-
-/// The term a lease stands for.
-fn epoch_of(lease: &Lease) -> u64 {
-    let transitions = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or(0);
-    u64::try_from(transitions).unwrap_or(0)
-}
-
-/// Time that a lease had not been renewed; zero when its time lies in the future (clocks differ).
-fn silence(renewed: Timestamp, now: Timestamp) -> Duration {
-    Duration::try_from(now.duration_since(renewed)).unwrap_or(Duration::ZERO)
 }
 
 #[cfg(test)]
 #[allow(clippy::disallowed_methods, reason = "tests have no host")]
 mod tests {
     use super::*;
-
-    /// The lease lasts for so many ticks.
-    const LASTS: u64 = 2;
-    /// Every history of so many ticks is tried.
-    const TICKS: u64 = 5;
-    const TICK: Duration = Duration::from_secs(1);
-
-    /// A holder, the lease as it is stored, and somebody who looks at it. Both go by their own monotonic clocks, which run
-    /// at one speed; no wall clock is anywhere.
-    #[derive(Clone)]
-    struct History {
-        now: u64,
-        origin: Instant,
-        /// The holder acts until then.
-        expires_at: Instant,
-        /// Renewals under way: sent at, stored at, whether the answer comes.
-        sent: Vec<(u64, u64, bool)>,
-        /// Number of renewals of the stored lease.
-        renewals: i32,
-        /// The observer's look: ends at, what it will show.
-        look: Option<(u64, i32)>,
-        seen: Option<ObservedLease>,
-    }
-
-    impl History {
-        fn at(&self, tick: u64) -> Instant {
-            self.origin + TICK * u32::try_from(tick).expect("few ticks")
-        }
-
-        fn lasts() -> Duration {
-            TICK * u32::try_from(LASTS).expect("few ticks")
-        }
-
-        /// Carries out all that is due: writes are stored and answered, reads end. Then nobody may take what its holder
-        /// still holds.
-        fn settle(&mut self) {
-            let due = std::mem::take(&mut self.sent);
-            for (sent_at, stored_at, answered) in due {
-                if self.now < stored_at {
-                    self.sent.push((sent_at, stored_at, answered));
-                    continue;
-                }
-                self.renewals += 1;
-                if answered {
-                    self.expires_at = self.expires_at.max(expiry(self.at(sent_at), Self::lasts()));
-                }
-            }
-            if let Some((_, renewals)) = self.look.take_if(|(ends_at, _)| *ends_at <= self.now) {
-                let spec = LeaseSpec { lease_transitions: Some(renewals), ..LeaseSpec::default() };
-                let lease = Lease { spec: Some(spec), ..Lease::default() };
-                self.seen = Some(ObservedLease::after(self.seen.as_ref(), lease, self.at(self.now)));
-            }
-            let now = self.at(self.now);
-            // The observer writes with the version that it saw: one that is not the stored one is refused.
-            let stored = Some(self.renewals);
-            let takes = self.seen.as_ref().is_some_and(|seen| {
-                let spec = seen.lease.spec.as_ref();
-                seen.is_silent(now, Self::lasts()) && spec.and_then(|spec| spec.lease_transitions) == stored
-            });
-            assert!(!takes || self.expires_at < now, "the lease is taken at tick {} and held", self.now);
-        }
-
-        /// Every way in which the next tick may go; the number of histories that were tried.
-        fn try_all(&self) -> u64 {
-            if self.now == TICKS {
-                return 1;
-            }
-            let renewals =
-                [None, Some((0, true)), Some((1, true)), Some((2, true)), Some((0, false)), Some((2, false))];
-            let mut tried = 0;
-            for renewal in renewals {
-                for look in [None, Some(0), Some(1), Some(2)] {
-                    let mut next = self.clone();
-                    if let Some((delay, answered)) = renewal {
-                        next.sent.push((next.now, next.now + delay, answered));
-                    }
-                    if let (Some(delay), None) = (look, next.look) {
-                        // What a look shows is what is stored at any moment while it lasts; the oldest is the worst.
-                        next.look = Some((next.now + delay, next.renewals));
-                    }
-                    next.settle();
-                    next.now += 1;
-                    next.settle();
-                    tried += next.try_all();
-                }
-            }
-            tried
-        }
-    }
-
-    #[test]
-    fn in_no_history_of_renewals_and_looks_is_a_lease_taken_that_its_holder_still_holds() {
-        let origin = Instant::now();
-        let start = History {
-            now: 0,
-            origin,
-            expires_at: expiry(origin, History::lasts()),
-            sent: Vec::new(),
-            renewals: 0,
-            look: None,
-            seen: None,
-        };
-        assert_eq!(start.try_all(), 24_u64.pow(5));
-    }
 
     #[test]
     fn a_write_that_comes_out_before_what_was_shown_reveals_a_restored_backup() {

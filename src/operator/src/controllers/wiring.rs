@@ -12,6 +12,7 @@ use super::health::Health;
 use super::leader::{Alarm, Election, LeaseOptions};
 use super::nodes::{NodeLoop, Ports};
 use super::page::Board;
+use super::shards::{self, Keeper, KeeperPorts, Shard};
 use super::workloads::{MetricsFor, WorkloadLoop, WorkloadPorts};
 use crate::actuate::guard::Guard;
 use crate::actuate::nodes::KubeActions;
@@ -65,11 +66,21 @@ pub struct WorkloadDependencies {
     pub feed: KubeFeed,
     /// Source of metrics, by the current settings.
     pub metrics: MetricsFor,
+    /// Guards of the shards, each with a client behind it; at least two, or none if the leader runs all workloads.
+    pub shards: Vec<(Guard, Client)>,
+}
+
+/// A replica that is put together.
+pub struct Wired {
+    /// The loop of nodes, which is still to be run.
+    pub nodes: NodeLoop,
+    /// Becomes true when all shards are given back at a graceful stop; `None` if there are none.
+    pub shards_returned: Option<watch::Receiver<bool>>,
 }
 
 /// Begins to compete for the lease, starts the loop of workloads, and returns the loop of nodes, which is still to be run.
 #[must_use]
-pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
+pub fn wire(dependencies: ReplicaDependencies) -> Wired {
     let ReplicaDependencies {
         host,
         guard,
@@ -93,17 +104,26 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         shown: Box::new(move || asked.newest_version()),
         raise: Box::new(move || doubted.distrust()),
     };
-    let (mut election, leadership) = Election::new(lease_api, lease, host.clone(), guard.clone(), alarm);
-    let other_leadership = workloads.is_some().then(|| election.subscribe());
-    host.spawn(election.run());
-    if let (Some(WorkloadDependencies { feed, metrics: measures }), Some(leadership)) =
-        (workloads, other_leadership)
-    {
+    let (mut election, leadership) =
+        Election::new(lease_api.clone(), lease.clone(), host.clone(), guard.clone(), alarm);
+    let mut shards_returned = None;
+    if let Some(WorkloadDependencies { feed, metrics: measures, shards: guarded }) = workloads {
+        let ports = KeeperPorts {
+            api: lease_api,
+            lease,
+            shards: shards::closed(guarded),
+            ready: ready(feed.clone()),
+            stop: stop.clone(),
+        };
+        let shards;
+        (election, shards, shards_returned) =
+            begin_shards(election, (guard.clone(), work.clone()), ports, &host);
+        let leadership = election.subscribe();
+        host.spawn(election.run());
         let workloads = WorkloadLoop::new(WorkloadPorts {
             host: host.clone(),
-            guard: guard.clone(),
+            shards,
             feed,
-            work: work.clone(),
             metrics: measures,
             numbers: metrics.clone(),
             health: health.clone(),
@@ -113,8 +133,10 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
             preview,
         });
         host.spawn(workloads.run());
+    } else {
+        host.spawn(election.run());
     }
-    NodeLoop::new(Ports {
+    let nodes = NodeLoop::new(Ports {
         feed,
         sink: Arc::new(KubeSink::new(work.clone())),
         provider: provider.clone(),
@@ -130,5 +152,28 @@ pub fn wire(dependencies: ReplicaDependencies) -> NodeLoop {
         traces,
         preview,
         plan_interval_min,
-    })
+    });
+    Wired { nodes, shards_returned }
+}
+
+/// The shards of the workloads: one that the leader's lease is for, with its guard and client, or several and their keeper.
+fn begin_shards(
+    election: Election,
+    leader: (Guard, Client),
+    ports: KeeperPorts,
+    host: &Arc<Host>,
+) -> (Election, Vec<Shard>, Option<watch::Receiver<bool>>) {
+    if ports.shards.len() < 2 {
+        let all = shards::closed([leader]);
+        return (election.with_workloads(all[0].seat.clone()), all, None);
+    }
+    let shards = ports.shards.clone();
+    let (keeper, returned) = Keeper::new(ports, host.clone());
+    host.spawn(keeper.run());
+    (election.with_shards(shards.len()), shards, Some(returned))
+}
+
+/// True once all caches that workloads need have been filled.
+fn ready(feed: KubeFeed) -> Box<dyn Fn() -> bool + Send + Sync> {
+    Box::new(move || feed.workloads(|known| known.synced()).unwrap_or(false))
 }

@@ -10,6 +10,7 @@ mod neighbours;
 mod protocol;
 mod refused;
 mod reported;
+mod shards;
 mod storms;
 mod surge_drain;
 mod to_zero;

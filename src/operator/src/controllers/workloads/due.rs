@@ -49,12 +49,6 @@ impl Due {
         });
     }
 
-    /// Takes every workload out of the line; evaluations in flight stay.
-    pub(super) fn clear(&mut self) {
-        self.waiting.clear();
-        self.heads.clear();
-    }
-
     /// The workload to look at now, with the time it was due at; none while all who are due have their share in flight.
     pub(super) fn next(&mut self, now: Instant) -> Option<(Instant, ObjectKey)> {
         let (_, namespace) = self

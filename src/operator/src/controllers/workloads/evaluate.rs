@@ -65,7 +65,7 @@ pub(super) struct Dependencies {
     /// Destination of traces of decisions; `None` if they are not exported.
     pub traces: Option<TraceSink>,
     /// True if an HPA was found that nobody else runs, and none since that somebody does.
-    pub nobody_else_runs_hpas: AtomicBool,
+    pub nobody_else_runs_hpas: Arc<AtomicBool>,
 }
 
 /// Settings of all workloads.

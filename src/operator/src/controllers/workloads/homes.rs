@@ -51,6 +51,21 @@ impl Homes {
             && self.released.is_empty()
     }
 
+    /// What is to be done in some namespaces.
+    #[must_use]
+    pub(super) fn only(&self, wanted: impl Fn(&str) -> bool) -> Self {
+        let of_policies = |policies: &[Arc<Policy>]| {
+            policies.iter().filter(|policy| wanted(&policy.namespace)).cloned().collect()
+        };
+        Self {
+            homeless: self.homeless.iter().filter(|hpa| wanted(&hpa.key.namespace)).cloned().collect(),
+            retired: of_policies(&self.retired),
+            renamed: self.renamed.iter().filter(|(hpa, _)| wanted(&hpa.key.namespace)).cloned().collect(),
+            released: of_policies(&self.released),
+            ..Self::default()
+        }
+    }
+
     /// Compares policies and HPAs.
     #[must_use]
     pub fn find(policies: &Policies, hpas: &Hpas) -> Self {

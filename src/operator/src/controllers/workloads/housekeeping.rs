@@ -28,7 +28,7 @@ impl WorkloadLoop {
             return;
         }
         let homes = std::mem::take(&mut self.resolved.homes);
-        match self.dependencies.bring_in_order(&homes).await {
+        match self.bring_in_order(&homes).await {
             Ok(whole) => {
                 self.kept();
                 // What was made comes back by the watch and is an edit; what is left over is found in the next turn.
@@ -39,6 +39,20 @@ impl WorkloadLoop {
                 self.put_off(&error);
             }
         }
+    }
+
+    /// Carries the changes out, shard by shard; false if some are left.
+    async fn bring_in_order(&self, homes: &Homes) -> Result<bool, KeepError> {
+        let mut whole = true;
+        for (index, part) in self.parts.iter().enumerate() {
+            let own = homes.only(|namespace| self.part_of(namespace) == index);
+            if own.are_in_order() {
+                continue;
+            }
+            let Some(_working) = part.seat.begin() else { continue };
+            whole &= part.dependencies.bring_in_order(&own).await?;
+        }
+        Ok(whole)
     }
 
     /// Policies of HPAs are as they should be, as far as is known.

@@ -114,7 +114,7 @@ pub enum Last {
     Undecided(String),
 }
 
-/// The last evaluation of each workload; empty while this replica does not lead.
+/// The last evaluation of each workload that this replica runs.
 #[derive(Debug, Default)]
 pub struct LastEvaluations(Mutex<BTreeMap<ObjectKey, Last>>);
 
@@ -138,14 +138,9 @@ impl LastEvaluations {
         self.lock().entry(policy.clone()).or_insert_with(news);
     }
 
-    /// A policy is gone.
+    /// A policy is gone, or another replica runs its workload.
     pub(super) fn forget(&self, policy: &ObjectKey) {
         self.lock().remove(policy);
-    }
-
-    /// Drops all evaluations: another leader takes over.
-    pub(super) fn clear(&self) {
-        self.lock().clear();
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ObjectKey, Last>> {

@@ -34,7 +34,6 @@ use headroom_core::pods::input::Options;
 use headroom_core::pods::selector::Registry;
 use headroom_core::time::Seconds;
 use headroom_core::world::surge::SurgeWorkload;
-use kube::Client;
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tracing::{debug, error, info};
@@ -49,6 +48,9 @@ use self::resolve::{ResolvedWorkloads, Workload};
 use self::state::State;
 use super::health::Health;
 use super::leader::Leadership;
+use super::shards::Shard;
+use super::shards::placement::shard_of;
+use super::shards::seat::Seat;
 use crate::actuate::deletion_costs::DeletionCosts;
 use crate::actuate::guard::Guard;
 use crate::actuate::scale::Scales;
@@ -82,12 +84,10 @@ pub type MetricsFor = Box<dyn Fn(&ValidatedWorkloads) -> Arc<dyn MetricsSource> 
 pub struct WorkloadPorts {
     /// Time and tasks.
     pub host: Arc<Host>,
-    /// The claim.
-    pub guard: Guard,
+    /// The shards of all workloads, each with its claim. One shard has all workloads, and the leader's claim.
+    pub shards: Vec<Shard>,
     /// Source of observations; started with the watches that workloads need.
     pub feed: KubeFeed,
-    /// A client behind the guard.
-    pub work: Client,
     /// Source of metrics, by the current settings.
     pub metrics: MetricsFor,
     /// Counters of decisions, and the measure of their lateness.
@@ -106,8 +106,10 @@ pub struct WorkloadPorts {
 
 /// The loop and what it holds between two turns.
 pub struct WorkloadLoop {
+    /// Those of the first shard: for what all shards share.
     dependencies: Arc<Dependencies>,
-    guard: Guard,
+    /// The shards, whether this replica holds them or not.
+    parts: Vec<Part>,
     metrics: MetricsFor,
     leadership: watch::Receiver<Leadership>,
     stop: watch::Receiver<bool>,
@@ -130,13 +132,28 @@ pub struct WorkloadLoop {
     surges_seen: Option<BTreeSet<ObjectKey>>,
     /// Surges whose policies are gone.
     orphans: BTreeMap<ObjectKey, Surge>,
-    /// The term in which memory was read back; `None` while not leading.
-    term: Option<u64>,
     began_at: Instant,
     /// Time at which edits are taken in that came in pieces; `None` while none is known.
     gathered_at: Option<Instant>,
     finished: mpsc::UnboundedReceiver<Finished>,
     finish: mpsc::UnboundedSender<Finished>,
+}
+
+/// One shard in the loop.
+struct Part {
+    dependencies: Arc<Dependencies>,
+    guard: Guard,
+    seat: Arc<Seat>,
+    /// The term in which memory was read back; `None` while another replica holds the shard, or nobody.
+    term: Option<u64>,
+}
+
+impl Part {
+    /// The term in which this replica may act. A term begins once all work of an earlier one has ended.
+    fn epoch(&self) -> Option<u64> {
+        let claim = self.guard.claim().filter(|_| self.seat.is_open());
+        claim.map(|claim| claim.epoch).filter(|epoch| self.term == Some(*epoch) || self.seat.is_idle())
+    }
 }
 
 /// State of one workload in the loop.
@@ -159,42 +176,39 @@ struct Finished {
 
 impl WorkloadLoop {
     /// A loop that has seen nothing yet.
+    ///
+    /// # Panics
+    /// If there is no shard.
     #[must_use]
     pub fn new(ports: WorkloadPorts) -> Self {
-        let WorkloadPorts {
-            host,
-            guard,
-            feed,
-            work,
-            metrics,
-            numbers,
-            health,
-            traces,
-            leadership,
-            stop,
-            preview,
-        } = ports;
+        let WorkloadPorts { host, shards, feed, metrics, numbers, health, traces, leadership, stop, preview } =
+            ports;
         let (finish, finished) = mpsc::unbounded_channel();
         let settings = ValidatedWorkloads::default();
         let began_at = host.monotonic();
         let pushes = Pushes::new(host.clone());
-        let dependencies = Dependencies {
-            scales: Scales::new(work.clone(), host.clone()),
-            release: Release::new(work.clone()),
-            costs: DeletionCosts::new(work.clone()),
-            health: health.clone(),
-            sink: ScalingSink::new(work.clone()),
-            events: KubeSink::new(work),
-            registry: Mutex::new(Registry::default()),
-            host,
-            feed,
-            numbers,
-            traces,
-            nobody_else_runs_hpas: AtomicBool::new(false),
+        let nobody_else_runs_hpas = Arc::new(AtomicBool::new(false));
+        let part = |Shard { guard, work, seat }| {
+            let dependencies = Arc::new(Dependencies {
+                scales: Scales::new(work.clone(), host.clone()),
+                release: Release::new(work.clone()),
+                costs: DeletionCosts::new(work.clone()),
+                health: health.clone(),
+                sink: ScalingSink::new(work.clone()),
+                events: KubeSink::new(work),
+                registry: Mutex::new(Registry::default()),
+                host: host.clone(),
+                feed: feed.clone(),
+                numbers: numbers.clone(),
+                traces: traces.clone(),
+                nobody_else_runs_hpas: nobody_else_runs_hpas.clone(),
+            });
+            Part { dependencies, guard, seat, term: None }
         };
+        let parts: Vec<Part> = shards.into_iter().map(part).collect();
         Self {
-            dependencies: Arc::new(dependencies),
-            guard,
+            dependencies: parts[0].dependencies.clone(),
+            parts,
             rules: Arc::new(rules(&settings, metrics(&settings))),
             metrics,
             leadership,
@@ -212,7 +226,6 @@ impl WorkloadLoop {
             surge_reports: BTreeMap::new(),
             surges_seen: None,
             orphans: BTreeMap::new(),
-            term: None,
             began_at,
             gathered_at: None,
             finished,
@@ -237,7 +250,7 @@ impl WorkloadLoop {
             self.note(finished);
         }
         if !self.leads() {
-            self.health.surges.workloads.set(None);
+            self.health.surges.workloads.set(self.no_surges());
             return TURN_MAX;
         }
         self.look_around();
@@ -250,10 +263,12 @@ impl WorkloadLoop {
 
     async fn rest(&mut self, pause: Duration) {
         let (dependencies, reported) = (self.dependencies.clone(), self.pushes.reported());
+        let (seat, is_sharded) = (self.parts[0].seat.clone(), 1 < self.parts.len());
         tokio::select! {
             biased;
             _ = self.stop.changed() => {}
             _ = self.leadership.changed() => {}
+            () = seat.changed(), if is_sharded => {}
             Some(finished) = self.finished.recv() => self.note(finished),
             () = dependencies.feed.workloads_edited(), if self.gathered_at.is_none() => self.gather(),
             () = dependencies.health.surges.wanted.changed() => {}
@@ -268,23 +283,66 @@ impl WorkloadLoop {
         self.gathered_at = Some(self.dependencies.host.monotonic() + GATHERING);
     }
 
-    /// True if this replica may act; memory of another term is dropped.
+    /// True if this replica may act on any workload; memory of another term is dropped.
     fn leads(&mut self) -> bool {
-        let claim = self.guard.claim();
-        let epoch = claim.map(|claim| claim.epoch);
-        if self.term != epoch {
-            self.slots.clear();
-            self.due.clear();
-            self.pushes.clear();
-            self.evaluations.clear();
-            self.surge_reports.clear();
-            self.surges_seen = None;
-            self.orphans.clear();
-            self.resolved_with = false;
-            self.kept();
-            self.term = epoch;
+        for index in 0..self.parts.len() {
+            let epoch = self.parts[index].epoch();
+            if self.parts[index].term != epoch {
+                self.parts[index].term = epoch;
+                self.forget_part(index);
+            }
         }
-        epoch.is_some() && self.dependencies.feed.workloads(|known| known.synced()).unwrap_or(false)
+        self.parts.iter().any(|part| part.term.is_some())
+            && self.dependencies.feed.workloads(|known| known.synced()).unwrap_or(false)
+    }
+
+    /// Drops all memory of the workloads of a shard.
+    fn forget_part(&mut self, index: usize) {
+        let keys: Vec<ObjectKey> =
+            self.slots.keys().filter(|key| self.part_of(&key.namespace) == index).cloned().collect();
+        for key in keys {
+            self.forget(&key);
+        }
+        let count = self.parts.len();
+        self.orphans.retain(|policy, _| shard_of(&policy.namespace, count) != index);
+        self.pushes.clear();
+        self.surges_seen = None;
+        self.resolved_with = false;
+        self.kept();
+    }
+
+    /// The shard of a namespace's workloads.
+    fn part_of(&self, namespace: &str) -> usize {
+        shard_of(namespace, self.parts.len())
+    }
+
+    /// True if this replica runs the workloads of a namespace.
+    fn owns(&self, namespace: &str) -> bool {
+        self.parts[self.part_of(namespace)].term.is_some()
+    }
+
+    fn owned<T>(&self, all: &BTreeMap<ObjectKey, Arc<T>>) -> BTreeMap<ObjectKey, Arc<T>> {
+        let owned = all.iter().filter(|(key, _)| self.owns(&key.namespace));
+        owned.map(|(key, object)| (key.clone(), object.clone())).collect()
+    }
+
+    /// Policies and HPAs of the shards that this replica holds, resolved.
+    fn resolve(&self) -> ResolvedWorkloads {
+        let settings = &self.settings;
+        let resolved = self.dependencies.feed.workloads(|known| {
+            if self.parts.len() == 1 {
+                return resolve::resolve(known.policies(), known.hpas(), settings);
+            }
+            let (policies, hpas) = (self.owned(known.policies()), self.owned(known.hpas()));
+            let mut resolved = resolve::resolve(&policies, &hpas, settings);
+            resolved.without_surges();
+            resolved
+        });
+        let mut resolved = resolved.unwrap_or_default();
+        if self.preview {
+            resolved.preview();
+        }
+        resolved
     }
 
     /// Takes in what was edited: which workloads there are, and which are to be looked at at once.
@@ -301,13 +359,7 @@ impl WorkloadLoop {
         }
         self.resolved_with = true;
         self.take_settings();
-        let settings = &self.settings;
-        let resolved_with =
-            dependencies.feed.workloads(|known| resolve::resolve(known.policies(), known.hpas(), settings));
-        let mut fresh = resolved_with.unwrap_or_default();
-        if self.preview {
-            fresh.preview();
-        }
+        let fresh = self.resolve();
         let gone: Vec<ObjectKey> =
             self.slots.keys().filter(|key| !fresh.workloads.contains_key(*key)).cloned().collect();
         for key in gone {
@@ -383,22 +435,22 @@ impl WorkloadLoop {
         let now = self.dependencies.host.monotonic();
         while let Some((at, key)) = self.due.next(now) {
             let workload = self.resolved.workloads.get(&key).cloned();
-            let (Some(workload), Some(term)) = (workload, self.term) else { continue };
+            let Some(workload) = workload else { continue };
             let late = now - at;
             debug!(workload = %key, late_ms = late.as_millis(), "looking");
             self.dependencies.numbers.workloads.began(late);
-            self.begin_look(key, workload, term);
+            self.begin_look(key, workload);
         }
         let longest = if self.resolved_with { IDLE_TURN_MAX } else { TURN_MAX };
         let first_at = self.due.first_at().into_iter().chain(self.gathered_at).min();
         first_at.map_or(longest, |at| at.saturating_duration_since(now).min(longest))
     }
 
-    fn begin_look(&mut self, key: ObjectKey, workload: Arc<Workload>, term: u64) {
-        let gap = match *self.leadership.borrow() {
-            Leadership::Leading { gap, .. } => gap,
-            Leadership::Standby | Leadership::Lost => Duration::ZERO,
-        };
+    fn begin_look(&mut self, key: ObjectKey, workload: Arc<Workload>) {
+        let part = &self.parts[self.part_of(&key.namespace)];
+        // A shard that is given away is forgotten in the next turn.
+        let (Some(term), Some(working)) = (part.term, part.seat.begin()) else { return };
+        let (dependencies, gap) = (part.dependencies.clone(), part.seat.gap());
         let Some(slot) = self.slots.get_mut(&key) else { return };
         let known = slot.state.take().filter(|state| state.uid == workload.uid);
         let state = known.or_else(|| {
@@ -409,8 +461,7 @@ impl WorkloadLoop {
         let Some(mut state) = state else { return };
         slot.in_flight = true;
         self.due.begin(&key.namespace);
-        let (dependencies, rules, finish) =
-            (self.dependencies.clone(), self.rules.clone(), self.finish.clone());
+        let (rules, finish) = (self.rules.clone(), self.finish.clone());
         self.dependencies.host.spawn(async move {
             let evaluation = async {
                 let ended = dependencies.evaluate(&workload, &rules, &mut state).await;
@@ -422,6 +473,7 @@ impl WorkloadLoop {
                 let _ =
                     AssertUnwindSafe(dependencies.report_panic(&workload, QUARANTINE)).catch_unwind().await;
             }
+            drop(working);
             // Nobody listens only when the loop has ended.
             let _ = finish.send(Finished { term, key, result });
         });
@@ -431,7 +483,7 @@ impl WorkloadLoop {
     fn note(&mut self, finished: Finished) {
         let Finished { term, key, result } = finished;
         self.due.end(&key.namespace);
-        if self.term != Some(term) {
+        if self.parts[self.part_of(&key.namespace)].term != Some(term) {
             return;
         }
         let (now, regular) = (self.dependencies.host.monotonic(), self.next_due(&key));
@@ -478,8 +530,9 @@ impl WorkloadLoop {
             self.due.remove(slot.due_at, key);
         }
         if let Some(hpa) = self.resolved.workloads.get(key).and_then(|workload| workload.hpa.as_ref()) {
+            let part = &self.parts[self.part_of(&key.namespace)];
             let mut registry =
-                self.dependencies.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+                part.dependencies.registry.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
             registry.remove(&hpa.namespace, &hpa.name);
         }
     }

@@ -135,6 +135,13 @@ impl Claimant {
 }
 
 impl ResolvedWorkloads {
+    /// Lets no workload have one replica more while a node is drained: with shards the node loop may be in another process.
+    pub fn without_surges(&mut self) {
+        for workload in self.workloads.values_mut().filter(|workload| workload.surge) {
+            Arc::make_mut(workload).surge = false;
+        }
+    }
+
     /// Turns every applied workload into a dry run.
     pub fn preview(&mut self) {
         for workload in self.workloads.values_mut().filter(|workload| workload.mode == Mode::Apply) {

@@ -48,7 +48,7 @@ impl WorkloadLoop {
     pub(super) fn meet_surges(&mut self) {
         let surges = &self.health.surges;
         let Some(wanted) = surges.wanted.get().filter(|_| self.resolved_with) else {
-            return surges.workloads.set(None);
+            return surges.workloads.set(self.no_surges());
         };
         let now = self.dependencies.host.monotonic();
         let policies: BTreeSet<ObjectKey> = wanted.iter().map(|surge| surge.policy.clone()).collect();
@@ -66,7 +66,7 @@ impl WorkloadLoop {
             }
         }
         for surge in wanted {
-            if !self.resolved.workloads.contains_key(&surge.policy) {
+            if self.owns(&surge.policy.namespace) && !self.resolved.workloads.contains_key(&surge.policy) {
                 self.orphans.insert(surge.policy.clone(), surge);
             }
         }
@@ -91,6 +91,11 @@ impl WorkloadLoop {
         self.health.surges.workloads.set(looked_at.then(|| reports.collect()));
     }
 
+    /// The report to the node loop while this replica runs no workload: with shards there are no surges.
+    pub(super) fn no_surges(&self) -> Option<Vec<SurgeWorkload>> {
+        (1 < self.parts.len()).then(Vec::new)
+    }
+
     fn allows_surge(&self, key: &ObjectKey) -> bool {
         self.resolved.workloads.get(key).is_some_and(|workload| workload.surge)
     }
@@ -111,7 +116,10 @@ impl WorkloadLoop {
                 let acts = workload.mode == Mode::Apply && workload.phase == WorkloadPhase::Owner;
                 acts && workload.target.as_ref() == Some(&target)
             });
-            if !owned && let Err(error) = self.dependencies.give_back(&target, surge.from).await {
+            let part = &self.parts[self.part_of(&policy.namespace)];
+            let Some(_working) = part.seat.begin().filter(|_| !owned) else { continue };
+            let given = part.dependencies.give_back(&target, surge.from).await;
+            if let Err(error) = given {
                 debug!(%policy, error, "the replica of a surge is not given back yet");
                 self.orphans.insert(policy, surge);
             }
