@@ -22,6 +22,7 @@ pub mod consolidation;
 mod decide;
 mod device_utilization;
 pub mod drainability;
+mod emptiest;
 pub mod eviction_cooldown;
 mod gangs;
 mod interrupted;

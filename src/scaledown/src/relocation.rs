@@ -2,10 +2,10 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::emptiest::Emptiest;
 use crate::standby::Standby;
 use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence, Snapshot};
 use headroom_scaleup::gangs::domains::class_to_move;
-use headroom_values::resources::Resources;
 
 /// Nodes that may take pods, in the order in which they are tried.
 ///
@@ -132,39 +132,15 @@ impl Destinations {
             order.push((requests.cpu_milli, requests.memory_bytes, *pod, *from));
         }
         order.sort_by_key(|(cpu_milli, memory_bytes, _, _)| (*cpu_milli, *memory_bytes));
+        let mut emptiest = Emptiest::of(&self.order, snapshot, &standby);
         for (_, _, pod, from) in order {
             let class = class_to_move(snapshot, pod, from);
             snapshot.remove(pod, from);
-            let place = self.emptiest(snapshot, class, &standby).ok_or(pod)?;
+            let place = emptiest.taking(class, snapshot, &standby).ok_or(pod)?;
             standby.lift(snapshot, place);
             snapshot.place(pod, place);
         }
         standby.put_back(snapshot, &self.order)
-    }
-
-    /// The emptiest node that takes one more pod of `class`, as if there were no standby pods, also of those that are on their
-    /// way with standby pods; the first of several.
-    fn emptiest(&self, snapshot: &mut Snapshot<'_>, class: ClassIx, standby: &Standby) -> Option<NodeIx> {
-        // The scan itself is cheap beside a check, but not for nothing.
-        snapshot.work_units += u64::try_from(self.order.len()).unwrap_or(u64::MAX) / 8;
-        let mut best: Option<(i64, NodeIx)> = None;
-        for ix in self.order.iter().chain(&standby.coming) {
-            let kept_free = standby.requests(*ix);
-            let free = free_permille(snapshot, *ix, kept_free);
-            if best.is_some_and(|(most, _)| free <= most) {
-                continue;
-            }
-            let mark = snapshot.checkpoint();
-            if kept_free.is_some() {
-                standby.clear(snapshot, *ix);
-            }
-            let fits = looks_and_fits(snapshot, class, *ix);
-            snapshot.rollback(mark);
-            if fits {
-                best = Some((free, *ix));
-            }
-        }
-        best.map(|(_, ix)| ix).filter(|_| !snapshot.is_spent())
     }
 
     /// The first node that takes one more pod of `class`.
@@ -193,19 +169,6 @@ impl Destinations {
 /// True if there is work left to look at a node, and it takes one more pod of `class`.
 pub(super) fn looks_and_fits(snapshot: &mut Snapshot<'_>, class: ClassIx, node: NodeIx) -> bool {
     !snapshot.is_spent() && snapshot.fits(class, node)
-}
-
-/// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at. What
-/// standby pods keep free is free.
-fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx, kept_free: Option<&Resources>) -> i64 {
-    let view = snapshot.node(ix);
-    let (all, used) = (view.allocatable(), view.requested());
-    let part = |all: i64, used: i64, kept_free: i64| {
-        if all <= 0 { 0 } else { all.saturating_sub(used - kept_free).saturating_mul(1000) / all }
-    };
-    let (cpu, memory) = kept_free.map_or((0, 0), |kept| (kept.cpu_milli, kept.memory_bytes));
-    let cpu = part(all.cpu_milli, used.cpu_milli, cpu);
-    cpu.saturating_add(part(all.memory_bytes, used.memory_bytes, memory))
 }
 
 #[cfg(test)]
