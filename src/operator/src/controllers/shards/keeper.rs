@@ -229,7 +229,7 @@ impl Keeper {
         let mut given = Vec::new();
         for (shard, held) in &mut self.held {
             let Shard { seat, guard, .. } = &self.shards[*shard];
-            // A shard that is being left is left: work of the same term would not be told apart.
+            // Nobody changes their mind about a shard that is given away: new work would be of the same term as the old.
             let since = match held.phase {
                 Phase::Leaving(since) => since,
                 Phase::Taken | Phase::Open if wanted.contains(shard) => continue,
