@@ -1,4 +1,7 @@
 //! Shards of workloads: who may write for a workload by the Leases as they truly are, and that no two replicas do at a time.
+//!
+//! What names of Leases and the annotation say is read here by rules of its own: replicas of two versions meet in a cluster,
+//! and a change of the format that both sides followed would go unseen.
 
 use std::collections::BTreeMap;
 
@@ -95,8 +98,7 @@ impl Checker {
         let declared =
             at(&call.body, &["metadata", "annotations", DECLARED]).and_then(|value| value.as_str());
         let declares = declared.and_then(|text| text.split_once(' ')).is_some_and(|(_, by)| by == holder);
-        let runs_none = holder.is_empty() || name == LEADER && declares;
-        let held = !runs_none;
+        let held = !(holder.is_empty() || name == LEADER && declares);
         let others = self.shards.leases.keys().filter(|(other, by)| *other == name && *by != call.caller);
         let other = others.map(|(_, by)| *by).find(|by| self.shards.is_held(&name, *by, call.now));
         if let Some(other) = other.filter(|_| held) {

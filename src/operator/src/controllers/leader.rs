@@ -1,20 +1,19 @@
 //! Leader election by a Lease: who may act, by observed change and monotonic time, never by wall clocks.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use kube::api::{Api, ListParams, ObjectMeta, PostParams};
+use kube::api::{Api, ObjectMeta, PostParams};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{info, warn};
 
 use super::lease::{self, ObservedLease, Problem, epoch_of, expiry};
-use super::shards;
 use super::shards::seat::Seat;
+use super::shards::{self, ObservedLeases};
 use crate::actuate::guard::{Claim, Guard};
 use headroom_observe::host::Host;
 
@@ -74,7 +73,7 @@ pub struct Election {
 #[derive(Debug)]
 struct AllWorkloads {
     seat: Arc<Seat>,
-    seen: BTreeMap<String, ObservedLease>,
+    seen: ObservedLeases,
     /// Time that nobody had renewed the lease when it was taken.
     gap: Duration,
 }
@@ -147,7 +146,9 @@ impl Election {
     /// The same, with the seat of all workloads: it opens while this replica leads and nobody runs a shard of them.
     #[must_use]
     pub fn with_workloads(self, seat: Arc<Seat>) -> Self {
-        Self { workloads: Some(AllWorkloads { seat, seen: BTreeMap::new(), gap: Duration::ZERO }), ..self }
+        // A list must leave time for the next renewal.
+        let seen = ObservedLeases::new(&self.options.name, 1, self.options.retry);
+        Self { workloads: Some(AllWorkloads { seat, seen, gap: Duration::ZERO }), ..self }
     }
 
     /// The same, with workloads in so many shards, which other Leases are for.
@@ -296,27 +297,10 @@ impl Election {
         let Some(workloads) = self.workloads.as_mut().filter(|workloads| !workloads.seat.is_open()) else {
             return;
         };
-        let everything = ListParams::default();
-        let leases = match tokio::time::timeout(self.options.retry, self.api.list(&everything)).await {
-            Ok(Ok(listed)) => listed.items,
-            Ok(Err(error)) => {
-                warn!(%error, "failed to list the leases of shards: workloads wait");
-                return;
-            }
-            Err(_) => {
-                warn!("listing the leases of shards took too long: workloads wait");
-                return;
-            }
-        };
-        let now = self.host.monotonic();
-        let before = std::mem::take(&mut workloads.seen);
-        for lease in leases {
-            let name = lease.metadata.name.clone().unwrap_or_default();
-            if shards::is_shard(&self.options.name, &name) {
-                workloads.seen.insert(name.clone(), ObservedLease::after(before.get(&name), lease, now));
-            }
-        }
-        if workloads.seen.values().all(|seen| seen.is_free(now)) {
+        let listed = workloads.seen.list(&self.api, &self.host).await;
+        let was_listed = listed.is_ok();
+        workloads.seen.take(listed, &self.host);
+        if was_listed && workloads.seen.is_alone(self.host.monotonic()) {
             workloads.seat.open(workloads.gap);
         }
     }

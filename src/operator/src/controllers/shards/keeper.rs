@@ -48,6 +48,7 @@ pub(in super::super) struct Keeper {
 struct Held {
     lease: Lease,
     epoch: u64,
+    taken_at: Instant,
     expires_at: Instant,
     /// Time that nobody had renewed it when it was taken.
     gap: Duration,
@@ -74,7 +75,7 @@ impl Keeper {
         let duration = shortened(lease.duration);
         let retry = lease.retry.min(duration / 6);
         let options = LeaseOptions { duration, retry, ..lease };
-        let seen = ObservedLeases::new(&options, shards.len());
+        let seen = ObservedLeases::new(&options.name, shards.len(), duration / 2);
         let keeper = Self {
             api,
             host,
@@ -113,13 +114,17 @@ impl Keeper {
     async fn turn(&mut self) {
         self.renew().await;
         let wanted = self.wanted();
-        self.leave(&wanted).await;
-        self.open(&wanted);
-        if self.take(&wanted).await {
+        self.leave(wanted.as_ref()).await;
+        self.open();
+        if let Some(wanted) = wanted
+            && self.take(&wanted).await
+        {
             // Another may have taken what excludes it at the same time: the later one sees the other's.
             let listed = self.seen.list(&self.api, &self.host).await;
             self.seen.take(listed, &self.host);
-            self.open(&self.wanted());
+            if self.wanted().is_some() {
+                self.open();
+            }
         }
         self.forget_members().await;
     }
@@ -162,13 +167,8 @@ impl Keeper {
             return None;
         }
         let name = self.own_name();
-        Some(match self.membership.as_ref().or_else(|| self.seen.lease(&name)) {
-            Some(known) => {
-                let spec = Some(self.spec(epoch_of(known)));
-                self.replace(&name, &Lease { metadata: known.metadata.clone(), spec }).await
-            }
-            None => self.create(&name, self.spec(1)).await,
-        })
+        let known = self.membership.as_ref().or_else(|| self.seen.lease(&name));
+        Some(self.put(&name, known, known.map_or(1, epoch_of)).await)
     }
 
     fn renewed(&mut self, shard: usize, lease: Lease, sent_at: Instant) {
@@ -211,28 +211,34 @@ impl Keeper {
         warn!(shard, why, "lost the lease of a shard");
     }
 
-    /// The shards that this replica should hold: none while it stops, may not run workloads, or has not seen for the time of a
-    /// Lease who else does.
-    fn wanted(&self) -> BTreeSet<usize> {
+    /// The shards that this replica should hold; `None` if it may hold none: while it stops, may not run workloads, or has not
+    /// seen for the time of a Lease who else does.
+    fn wanted(&self) -> Option<BTreeSet<usize>> {
         let is_blind = self.seen.age(&self.host).is_none_or(|age| self.options.duration < age);
         if self.is_stopping() || is_blind || !self.seen.is_in_force() {
-            return BTreeSet::new();
+            return None;
         }
         let holders = holders(&self.seen.members(self.host.monotonic()), self.shards.len());
         let own = |(shard, holder)| (holder == self.options.identity).then_some(shard);
-        holders.into_iter().filter_map(own).collect()
+        Some(holders.into_iter().filter_map(own).collect())
     }
 
-    /// Gives away what is held and not wanted, once the work in it has ended.
-    async fn leave(&mut self, wanted: &BTreeSet<usize>) {
+    /// Gives away what is held and not wanted, once the work in it has ended; `None` gives everything away.
+    ///
+    /// What has only just been taken stays for the time of a Lease: its workloads have waited, and would wait for another
+    /// change of hands before anyone has decided on them.
+    async fn leave(&mut self, wanted: Option<&BTreeSet<usize>>) {
         let now = self.host.monotonic();
+        let stays = |shard, held: &Held| {
+            wanted.is_some_and(|wanted| wanted.contains(shard) || now < held.taken_at + self.options.duration)
+        };
         let mut given = Vec::new();
         for (shard, held) in &mut self.held {
             let Shard { seat, guard, .. } = &self.shards[*shard];
             // Nobody changes their mind about a shard that is given away: new work would be of the same term as the old.
             let since = match held.phase {
                 Phase::Leaving(since) => since,
-                Phase::Taken | Phase::Open if wanted.contains(shard) => continue,
+                Phase::Taken | Phase::Open if stays(shard, held) => continue,
                 Phase::Taken | Phase::Open => now,
             };
             held.phase = Phase::Leaving(since);
@@ -268,12 +274,12 @@ impl Keeper {
     }
 
     /// Opens what was taken, once a look since then has shown that nobody else may run the same workloads.
-    fn open(&mut self, wanted: &BTreeSet<usize>) {
+    fn open(&mut self) {
         if !self.seen.is_alone(self.host.monotonic()) {
             return;
         }
         for (shard, held) in &mut self.held {
-            if held.phase == Phase::Taken && held.looks < self.seen.looks && wanted.contains(shard) {
+            if held.phase == Phase::Taken && held.looks < self.seen.looks {
                 held.phase = Phase::Open;
                 let Held { epoch, expires_at, gap, .. } = *held;
                 self.shards[*shard].guard.set_claim(Some(Claim { epoch, expires_at }));
@@ -303,7 +309,8 @@ impl Keeper {
                     any = true;
                     let (epoch, expires_at) = (epoch_of(&lease), expiry(sent_at, self.options.duration));
                     let (looks, phase) = (self.seen.looks, Phase::Taken);
-                    self.held.insert(shard, Held { lease, epoch, expires_at, gap, looks, phase });
+                    let held = Held { lease, epoch, taken_at: sent_at, expires_at, gap, looks, phase };
+                    self.held.insert(shard, held);
                 }
                 Err(Problem::Conflict) => {}
                 Err(Problem::Failed(message)) => warn!(shard, %message, "failed to take a shard"),
@@ -317,14 +324,21 @@ impl Keeper {
         let name = self.name(shard);
         let known = self.seen.lease(&name);
         let gap = lease::gap(known, self.host.time());
-        let taken = match known {
-            Some(known) => {
-                let spec = Some(self.spec(epoch_of(known).saturating_add(1)));
-                self.replace(&name, &Lease { metadata: known.metadata.clone(), spec }).await?
+        let epoch = known.map_or(0, epoch_of).saturating_add(1);
+        Ok((self.put(&name, known, epoch).await?, gap))
+    }
+
+    /// Writes a Lease in our name over the `known` one; creates it if none is known.
+    async fn put(&self, name: &str, known: Option<&Lease>, epoch: u64) -> Result<Lease, Problem> {
+        let spec = Some(self.spec(epoch));
+        match known {
+            Some(known) => self.replace(name, &Lease { metadata: known.metadata.clone(), spec }).await,
+            None => {
+                let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
+                let lease = Lease { metadata, spec };
+                lease::bounded(self.options.duration, self.api.create(&PostParams::default(), &lease)).await
             }
-            None => self.create(&name, self.spec(1)).await?,
-        };
-        Ok((taken, gap))
+        }
     }
 
     /// Deletes Leases of members that are gone; the first of those that live does it.
@@ -335,12 +349,6 @@ impl Keeper {
             // Best effort: the next turn tries again.
             let _ = tokio::time::timeout(self.options.retry, self.api.delete(&name, &params)).await;
         }
-    }
-
-    async fn create(&self, name: &str, spec: LeaseSpec) -> Result<Lease, Problem> {
-        let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
-        let lease = Lease { metadata, spec: Some(spec) };
-        lease::bounded(self.options.duration, self.api.create(&PostParams::default(), &lease)).await
     }
 
     async fn replace(&self, name: &str, lease: &Lease) -> Result<Lease, Problem> {

@@ -56,11 +56,6 @@ pub(super) fn is_member(leader: &str, name: &str) -> bool {
     name.strip_prefix(leader).is_some_and(|rest| rest.starts_with("-member-of-"))
 }
 
-/// True if the Lease of that name is a shard's, of any number of shards.
-pub(in super::super) fn is_shard(leader: &str, name: &str) -> bool {
-    shards_in(leader, name).is_some()
-}
-
 /// True if it is that of a shard of another number than `count`.
 pub(super) fn is_of_other_layout(leader: &str, name: &str, count: usize) -> bool {
     shards_in(leader, name).is_some_and(|other| other != count)
@@ -107,11 +102,11 @@ mod tests {
 
     #[test]
     fn shards_of_every_number_are_known_by_their_names() {
-        assert!(is_shard("headroom", &shard_name("headroom", 3, 4)));
+        assert!(is_of_other_layout("headroom", &shard_name("headroom", 3, 4), 1));
         assert!(is_of_other_layout("headroom", &shard_name("headroom", 0, 2), 4));
         assert!(!is_of_other_layout("headroom", &shard_name("headroom", 0, 4), 4));
         for other in ["headroom", "headroom-shard-x-of-4", "other-shard-0-of-4", "headroom-member-of-4-00"] {
-            assert!(!is_shard("headroom", other), "{other}");
+            assert!(!is_of_other_layout("headroom", other, 1), "{other}");
         }
     }
 }

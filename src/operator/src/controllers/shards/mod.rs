@@ -18,7 +18,8 @@ use kube::api::Api;
 use tokio::sync::{Notify, watch};
 
 pub(super) use self::keeper::Keeper;
-pub(super) use self::layout::{declare, is_declared, is_shard};
+pub(super) use self::layout::{declare, is_declared};
+pub(super) use self::observed::ObservedLeases;
 
 use self::seat::Seat;
 use super::leader::LeaseOptions;

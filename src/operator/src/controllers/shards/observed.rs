@@ -9,7 +9,6 @@ use tokio::time::Instant;
 use tracing::warn;
 
 use super::layout::{is_in_force, is_member, is_of_other_layout, members_prefix};
-use crate::controllers::leader::LeaseOptions;
 use crate::controllers::lease::ObservedLease;
 use crate::controllers::log_throttle::LogThrottle;
 use headroom_observe::host::Host;
@@ -18,11 +17,11 @@ use headroom_observe::host::Host;
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(120);
 
 /// A list of all Leases with the time at which it was asked for.
-pub(super) type Listed = Result<(Instant, Vec<Lease>), String>;
+pub(in super::super) type Listed = Result<(Instant, Vec<Lease>), String>;
 
 /// The Leases of one installation.
 #[derive(Debug)]
-pub(super) struct ObservedLeases {
+pub(in super::super) struct ObservedLeases {
     /// Name of the leader's.
     leader: String,
     /// Number of shards.
@@ -37,12 +36,12 @@ pub(super) struct ObservedLeases {
 }
 
 impl ObservedLeases {
-    /// Nothing is known yet.
-    pub(super) fn new(options: &LeaseOptions, count: usize) -> Self {
+    /// Nothing is known yet. `leader` is the name of the leader's Lease; a list may take until `deadline`.
+    pub(in super::super) fn new(leader: &str, count: usize, deadline: Duration) -> Self {
         Self {
-            leader: options.name.clone(),
+            leader: leader.to_owned(),
             count,
-            deadline: options.duration / 2,
+            deadline,
             by_name: BTreeMap::new(),
             listed_at: None,
             looks: 0,
@@ -51,7 +50,7 @@ impl ObservedLeases {
     }
 
     /// Lists all Leases.
-    pub(super) async fn list(&self, api: &Api<Lease>, host: &Host) -> Listed {
+    pub(in super::super) async fn list(&self, api: &Api<Lease>, host: &Host) -> Listed {
         let (sent_at, everything) = (host.monotonic(), ListParams::default());
         match tokio::time::timeout(self.deadline, api.list(&everything)).await {
             Ok(Ok(listed)) => Ok((sent_at, listed.items)),
@@ -61,7 +60,7 @@ impl ObservedLeases {
     }
 
     /// Takes in a list that has just ended; what has changed since the one before restarts the wait for its expiry.
-    pub(super) fn take(&mut self, listed: Listed, host: &Host) {
+    pub(in super::super) fn take(&mut self, listed: Listed, host: &Host) {
         let (sent_at, leases) = match listed {
             Ok(listed) => listed,
             Err(error) => {
@@ -106,7 +105,7 @@ impl ObservedLeases {
     }
 
     /// True if nobody may run a workload by shards of another number.
-    pub(super) fn is_alone(&self, now: Instant) -> bool {
+    pub(in super::super) fn is_alone(&self, now: Instant) -> bool {
         let other = |name: &str| is_of_other_layout(&self.leader, name, self.count);
         self.by_name.iter().all(|(name, seen)| !other(name) || seen.is_free(now))
     }
