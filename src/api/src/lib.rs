@@ -11,6 +11,7 @@ pub mod common;
 pub mod conditions;
 pub mod external_grpc;
 pub mod json_path;
+pub mod json_text;
 pub mod metric;
 pub mod node_pool;
 pub mod node_pool_status;

@@ -57,7 +57,8 @@ pub struct ScalingPolicyStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bounds: Option<ReplicaBounds>,
 
-    /// The last recommendation, step by step. Numbers of metrics that change nothing else are written once a minute.
+    /// The last recommendation, step by step. Numbers of metrics that change nothing else are written once a minute; once in
+    /// ten where the status of an HPA shows them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recommendation: Option<RecommendationStatus>,
 

@@ -9,6 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::json_text::JsonText;
+
 use super::{
     ClusterScalingPolicy, ClusterScalingPolicySpec, ClusterScalingPolicyStatus, NodePool, NodePoolSpec,
     NodePoolStatus, ScalingPolicy, ScalingPolicySpec, ScalingPolicyStatus, Scorecard, ScorecardSpec,
@@ -39,7 +41,7 @@ pub struct PolicyObject<S> {
     /// The spec, or why it cannot be read: such an object is reported, never lost.
     pub spec: Result<S, String>,
     /// The status as it stands, to be read entry by entry: one that is not understood must not cost the others.
-    pub status: Value,
+    pub status: JsonText,
 }
 
 /// One of our kinds as it is on the wire.
@@ -128,7 +130,7 @@ impl<S: for<'de> Deserialize<'de>> PolicyObject<S> {
                 .is_some_and(|value| value == MANAGED_BY.1),
             resource_version: metadata.resource_version.unwrap_or_default(),
             spec: S::deserialize(spec).map_err(|error| error.to_string()),
-            status,
+            status: status.into(),
         }
     }
 }

@@ -514,7 +514,7 @@ impl Reader {
         let now = self.host.now();
         let mut history = History::default();
         for (name, object) in &seen.policies.pools {
-            let (status, _) = report::status_of(&object.status);
+            let (status, _) = report::status_of(&object.status.value());
             history.pools.insert(name.clone(), report::parse(&status).0);
         }
         clocks::sanitize(&mut history, &seen.settings.config, now);
@@ -529,7 +529,7 @@ impl Reader {
             let nodes = nodes.get(name).unwrap_or(&none);
             let state = pool.settings.state_without_cloud(pool, nodes).or_else(|| {
                 let stored = seen.policies.pools.get(name)?;
-                from_status(&report::status_of(&stored.status).0, pool, nodes)
+                from_status(&report::status_of(&stored.status.value()).0, pool, nodes)
             });
             let known = match state {
                 Some(value) => Known::Known { value, at: self.host.now() },
@@ -578,7 +578,7 @@ impl StoredSettings {
                 invalid: self.settings.invalid_pools.get(name).cloned(),
                 provider: provider.unwrap_or_default().to_owned(),
                 generation: object.generation,
-                status: report::status_of(&object.status).0,
+                status: report::status_of(&object.status.value()).0,
             };
             (name.clone(), seen)
         });

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use headroom_api::{SCORECARD_NAME, ScorecardStatus, Stored, StoredScorecard};
+use headroom_api::{SCORECARD_NAME, ScorecardStatus, StoredScorecard};
 use headroom_explain::scorecard::{Report, report};
 use headroom_operator::page::{self, Document, DocumentKind, Live, Run, SCHEMA, Sample};
 use kube::{Api, Client};
@@ -70,7 +70,7 @@ async fn read(client: Client) -> anyhow::Result<ScorecardStatus> {
     const HOW: &str = "run the operator with --scorecard (scorecard: true of the chart), and --preview beside another autoscaler";
     let api: Api<StoredScorecard> = Api::all(client);
     match api.get_opt(SCORECARD_NAME).await {
-        Ok(Some(stored)) => serde_json::from_value(stored.read().status).context("failed to read its status"),
+        Ok(Some(stored)) => serde_json::from_value(stored.status).context("failed to read its status"),
         Ok(None) => bail!("there is no Scorecard: {HOW}"),
         Err(kube::Error::Api(status)) if status.code == 404 => bail!(
             "the cluster does not know Scorecards: `headroom crds | kubectl apply --server-side -f -`, then {HOW}"

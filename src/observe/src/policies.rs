@@ -72,6 +72,7 @@ mod tests {
 
     use super::*;
     use headroom_api::StoredNodePool;
+    use headroom_api::json_text::JsonText;
 
     fn pool(spec: Value) -> PolicyObject<NodePoolSpec> {
         let text = serde_json::json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "NodePool",
@@ -91,7 +92,7 @@ mod tests {
         let broken = pool(serde_json::json!({"provider": {"type": "Martian"}, "maxNodes": "many"}));
         assert_eq!((&*broken.name, broken.generation, &*broken.resource_version), ("general", 3, "12"));
         assert!(broken.spec.is_err());
-        assert_eq!(broken.status["lastDecision"], "ScaleUp 1→2");
+        assert_eq!(broken.status.value()["lastDecision"], "ScaleUp 1→2");
     }
 
     #[test]
@@ -105,7 +106,8 @@ mod tests {
         let first = PolicyChange::Pool(Box::new(good()));
         assert!(first.is_edit(&known));
         known.apply(first);
-        let status_only = PolicyObject { resource_version: "13".into(), status: Value::Null, ..good() };
+        let status_only =
+            PolicyObject { resource_version: "13".into(), status: JsonText::default(), ..good() };
         assert!(!PolicyChange::Pool(Box::new(status_only)).is_edit(&known));
         assert!(PolicyChange::Pool(Box::new(PolicyObject { generation: 4, ..good() })).is_edit(&known));
         assert!(PolicyChange::PoolGone("general".into()).is_edit(&known));

@@ -6,6 +6,7 @@ use std::time::Duration;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -49,6 +50,7 @@ pub struct WorkloadMetrics {
     evaluations: Family<EvaluationLabel, Counter>,
     decisions: Family<DecisionLabel, Counter>,
     reads: Family<ReadLabel, Counter>,
+    shards: Gauge,
 }
 
 impl std::fmt::Debug for WorkloadMetrics {
@@ -64,13 +66,14 @@ impl Default for WorkloadMetrics {
             evaluations: Family::default(),
             decisions: Family::default(),
             reads: Family::default(),
+            shards: Gauge::default(),
         }
     }
 }
 
 impl WorkloadMetrics {
     /// Registers them, and returns their names as queries have them, without the registry's prefix.
-    pub fn register(&self, registry: &mut Registry) -> [&'static str; 4] {
+    pub fn register(&self, registry: &mut Registry) -> [&'static str; 5] {
         registry.register_with_unit(
             "workload_lateness",
             "From when a workload was due to when it was looked at",
@@ -88,7 +91,23 @@ impl WorkloadMetrics {
             "Questions to sources of metrics, by source and outcome",
             self.reads.clone(),
         );
-        ["workload_lateness_seconds", "workload_looks_total", "replica_decisions_total", "metric_reads_total"]
+        registry.register(
+            "workload_shards",
+            "Shards of workloads that this replica runs; the only one where they are not divided",
+            self.shards.clone(),
+        );
+        [
+            "workload_lateness_seconds",
+            "workload_looks_total",
+            "replica_decisions_total",
+            "metric_reads_total",
+            "workload_shards",
+        ]
+    }
+
+    /// This replica runs so many shards.
+    pub fn runs(&self, shards_count: usize) {
+        self.shards.set(i64::try_from(shards_count).unwrap_or(i64::MAX));
     }
 
     /// An evaluation began so long after it was due.

@@ -32,7 +32,7 @@ impl ScorecardSink {
     /// As [`WriteError`]; `Gone` if the server does not know the kind.
     pub async fn open(&self) -> Result<(String, ScorecardStatus), WriteError> {
         if let Some(stored) = read_live(&self.api, SCORECARD_NAME).await? {
-            let status = serde_json::from_value(stored.status).unwrap_or_default();
+            let status = serde_json::from_value(stored.status.value()).unwrap_or_default();
             return Ok((stored.resource_version, status));
         }
         let made = self.made.create(&params(), &Scorecard::new(SCORECARD_NAME, ScorecardSpec {})).await?;

@@ -189,13 +189,15 @@ impl Checker {
         }
     }
 
-    /// I22: each new intent has a record, as far as the list of decisions is long: of more the last ones.
+    /// I22: each new intent has a record, unless the list of decisions is full of later ones.
     fn check_recorded(&mut self, now: Timestamp, pool: &str, opened: &[&Intent], after: &Value) {
         let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
-        let recorded =
-            |id: &str| decisions.is_some_and(|all| all.iter().any(|one| text(one, &["id"]) == Some(id)));
-        for intent in opened.iter().rev().take(DECISIONS_MAX).filter(|intent| !recorded(&intent.id)) {
-            self.violated(now, "I22", format!("intent {} of {pool} has no decision record", intent.id));
+        let ids: Vec<&str> = decisions.into_iter().flatten().filter_map(|one| text(one, &["id"])).collect();
+        for intent in opened.iter().filter(|intent| !ids.contains(&intent.id.as_str())) {
+            let later = ids.iter().filter(|id| number_of(&intent.id) < number_of(id));
+            if later.count() < DECISIONS_MAX {
+                self.violated(now, "I22", format!("intent {} of {pool} has no decision record", intent.id));
+            }
         }
     }
 
@@ -318,4 +320,9 @@ fn backoff_rows(pool: &Value) -> impl Iterator<Item = (String, &Value)> {
         let key = format!("{}/{}/{}/{}", word("group"), word("zone"), word("instanceType"), word("market"));
         (key, row)
     })
+}
+
+/// The number of an intent in its pool: ids are the epoch and it.
+fn number_of(id: &str) -> u64 {
+    id.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }

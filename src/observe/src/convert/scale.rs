@@ -158,7 +158,8 @@ pub fn hpa(slim: SlimHpa, decoder: &mut Decoder) -> Result<HpaObject, Error> {
         status_writers: writers(&slim.metadata, |subresource| subresource == Some("status")),
         resource_version: slim.metadata.resource_version.unwrap_or_default(),
         spec: slim.spec,
-        status: slim.status,
+        observed_generation: slim.status["observedGeneration"].as_i64(),
+        status: slim.status.into(),
     })
 }
 

@@ -14,6 +14,7 @@ use headroom_core::world::pod::Owner;
 use serde_json::Value;
 
 use super::watched::Watch;
+use headroom_api::json_text::JsonText;
 use headroom_api::{ClusterScalingPolicySpec, PolicyObject, ScalingPolicySpec};
 
 use pods::Pods;
@@ -37,7 +38,9 @@ pub struct HpaObject {
     /// The spec as written.
     pub spec: Value,
     /// The status as written.
-    pub status: Value,
+    pub status: JsonText,
+    /// The generation that it is about.
+    pub observed_generation: Option<i64>,
     /// Last writers of the status by its managed fields, each with its name and time; one entry a name.
     pub status_writers: Vec<Writer>,
 }
@@ -393,7 +396,8 @@ mod tests {
             created_at: UnixTime(0),
             deleting: false,
             spec: serde_json::json!({"maxReplicas": generation}),
-            status: Value::Null,
+            status: JsonText::default(),
+            observed_generation: None,
             status_writers: Vec::new(),
         }
     }
@@ -494,7 +498,7 @@ mod tests {
         assert_eq!(store.take_edited().len(), 1);
         store.apply_hpa(HpaObject {
             resource_version: "9".into(),
-            status: serde_json::json!({"x": 1}),
+            status: serde_json::json!({"x": 1}).into(),
             ..hpa("a", 1)
         });
         assert_eq!(store.take_edited().len(), 0);

@@ -73,7 +73,7 @@ impl StoredPool {
 
     /// The pool as just read; parts left out of it that are in `known` are not new.
     fn read(object: &PolicyObject<NodePoolSpec>, known: &[String]) -> Self {
-        let (status, mut left_out) = report::status_of(&object.status);
+        let (status, mut left_out) = report::status_of(&object.status.value());
         let (history, not_understood) = report::parse(&status);
         left_out.extend(not_understood);
         let read_without = left_out.clone();
@@ -208,7 +208,7 @@ impl StoredCluster {
     pub fn of(object: &PolicyObject<ClusterScalingPolicySpec>) -> Self {
         Self {
             resource_version: object.resource_version.clone(),
-            status: serde_json::from_value(object.status.clone()).unwrap_or_default(),
+            status: serde_json::from_value(object.status.value()).unwrap_or_default(),
             reported_at: None,
             uid: object.uid.clone(),
         }
@@ -386,7 +386,7 @@ mod tests {
             controller_uid: None,
             managed: false,
             spec: Err("not read here".to_owned()),
-            status,
+            status: status.into(),
         }
     }
 

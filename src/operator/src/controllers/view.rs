@@ -233,7 +233,7 @@ mod tests {
             controller_uid: None,
             managed: false,
             spec: Err("not read here".to_owned()),
-            status: json!({}),
+            status: json!({}).into(),
         };
         let stored = StoredPools::from([("a".into(), StoredPool::of(&object))]);
         let shown = statuses((&world).into(), &plan.next_history, &plan.reasons, &settings, &stored, NOW);

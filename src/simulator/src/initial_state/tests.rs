@@ -235,7 +235,7 @@ fn object<S>(name: Arc<str>, spec: Result<S, String>) -> PolicyObject<S> {
         created_at: NOW,
         deleting: false,
         spec,
-        status: json!({}),
+        status: json!({}).into(),
     }
 }
 

@@ -7,6 +7,7 @@ mod examples;
 mod inspector;
 mod library;
 mod neighbours;
+mod numbers;
 mod protocol;
 mod refused;
 mod reported;

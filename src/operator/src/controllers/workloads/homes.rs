@@ -170,6 +170,7 @@ pub(super) fn own_policy(hpa: &HpaObject) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headroom_api::json_text::JsonText;
 
     fn hpa(name: &str, uid: &str) -> (ObjectKey, Arc<HpaObject>) {
         let key = ObjectKey::new("shop", name);
@@ -181,7 +182,8 @@ mod tests {
             created_at: UnixTime(1),
             deleting: false,
             spec: Value::Null,
-            status: Value::Null,
+            status: JsonText::default(),
+            observed_generation: None,
             status_writers: Vec::new(),
         };
         (key, Arc::new(object))
@@ -200,7 +202,7 @@ mod tests {
             controller_uid: uid.map(Into::into),
             managed: uid.is_some(),
             spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
-            status: Value::Null,
+            status: JsonText::default(),
         };
         (ObjectKey::new("shop", name), Arc::new(object))
     }

@@ -129,7 +129,7 @@ impl Dependencies {
         let to = to.filter(|to| to.managed && to.controller_uid.as_ref() == Some(&hpa.uid));
         let Some(to) = to else { return Ok(Renamed::NameTaken) };
         if to.status != from.status {
-            let status: ScalingPolicyStatus = serde_json::from_value(from.status).unwrap_or_default();
+            let status: ScalingPolicyStatus = serde_json::from_value(from.status.value()).unwrap_or_default();
             let written = self.sink.write(&copy, &to.resource_version, &status).await;
             written.map_err(failed)?;
         }

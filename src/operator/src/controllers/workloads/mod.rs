@@ -126,6 +126,8 @@ pub struct WorkloadLoop {
     due: Due,
     /// Streams of external scalers that wake workloads before they are due.
     pushes: Pushes,
+    /// Workloads that may have one replica more while a node is drained.
+    surging: Vec<ObjectKey>,
     /// Report to the node loop on each workload that was looked at in this term.
     surge_reports: BTreeMap<ObjectKey, Option<SurgeWorkload>>,
     /// Policies whose surges were wanted in the last turn; `None` before it was known.
@@ -223,6 +225,7 @@ impl WorkloadLoop {
             slots: BTreeMap::new(),
             due: Due::new(WORKLOADS_IN_FLIGHT_MAX),
             pushes,
+            surging: Vec::new(),
             surge_reports: BTreeMap::new(),
             surges_seen: None,
             orphans: BTreeMap::new(),
@@ -292,8 +295,9 @@ impl WorkloadLoop {
                 self.forget_part(index);
             }
         }
-        self.parts.iter().any(|part| part.term.is_some())
-            && self.dependencies.feed.workloads(|known| known.synced()).unwrap_or(false)
+        let run_count = self.parts.iter().filter(|part| part.term.is_some()).count();
+        self.dependencies.numbers.workloads.runs(run_count);
+        0 < run_count && self.dependencies.feed.workloads(|known| known.synced()).unwrap_or(false)
     }
 
     /// Drops all memory of the workloads of a shard.
@@ -305,7 +309,7 @@ impl WorkloadLoop {
         }
         let count = self.parts.len();
         self.orphans.retain(|policy, _| shard_of(&policy.namespace, count) != index);
-        self.pushes.clear();
+        self.pushes.end_in(|namespace| shard_of(namespace, count) == index);
         self.surges_seen = None;
         self.resolved_with = false;
         self.kept();
@@ -381,6 +385,7 @@ impl WorkloadLoop {
             }
         }
         self.resolved = fresh;
+        self.surging = self.resolved.surging();
         let (metrics, pace) = (&self.rules.metrics, self.settings.min_sync_period);
         self.pushes.keep(self.resolved.workloads.values(), metrics, pace);
     }

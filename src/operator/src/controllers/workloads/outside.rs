@@ -159,7 +159,7 @@ fn see(known: &Workloads, mut workload: Arc<Workload>) -> Result<OutsideView, St
 }
 
 fn is_previewed(policy: &PolicyObject<ScalingPolicySpec>) -> bool {
-    let status: ScalingPolicyStatus = serde_json::from_value(policy.status.clone()).unwrap_or_default();
+    let status: ScalingPolicyStatus = serde_json::from_value(policy.status.value()).unwrap_or_default();
     get(&status.conditions, types::READY).is_some_and(|ready| ready.reason == Reason::PreviewOnly.as_str())
 }
 

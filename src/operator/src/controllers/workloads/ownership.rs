@@ -98,7 +98,7 @@ impl<'a> StatusWriters<'a> {
         let ours = |writer: &&Writer| &*writer.manager == FIELD_MANAGER;
         let writers = || hpa.status_writers.iter();
         Self {
-            observed_generation: hpa.status["observedGeneration"].as_i64(),
+            observed_generation: hpa.observed_generation,
             ahead,
             ours_at: writers().filter(ours).map(|writer| writer.at).max(),
             other: writers().filter(|writer| !ours(writer)).max_by_key(|writer| writer.at),

@@ -77,6 +77,11 @@ impl Pushes {
         self.reported.take();
     }
 
+    /// Ends the streams of policies in such namespaces.
+    pub(super) fn end_in(&mut self, is_such: impl Fn(&str) -> bool) {
+        self.streams.retain(|(policy, _), _| !is_such(&policy.namespace));
+    }
+
     /// Keeps exactly the streams that these workloads want, within the bounds: those that are open stay. A stream wakes the
     /// loop once in `pace` at most, which is the shortest time between two evaluations that a policy may have.
     pub(super) fn keep<'a>(

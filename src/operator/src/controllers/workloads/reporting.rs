@@ -24,6 +24,8 @@ use headroom_report::{
 
 /// Minimum time between two writes that change only numbers.
 const NUMBERS_EVERY: Duration = Duration::from_secs(60);
+/// The same for a policy whose HPA shows the numbers: of many HPAs every second write would only repeat them.
+const NUMBERS_BESIDE_HPA_EVERY: Duration = Duration::from_secs(600);
 
 /// The results of one reconcile to report, besides what is remembered.
 #[derive(Default)]
@@ -46,7 +48,7 @@ impl View {
             steps: self.steps.as_ref(),
             status: self.steps.as_ref().map(|_| &state.reported),
             troubles: &self.troubles,
-            note: workload.timing.note(),
+            note: workload.note(),
             memory,
         }
     }
@@ -187,14 +189,16 @@ impl Dependencies {
         self.write_events(workload, None, state, vec![event]);
     }
 
-    /// Writes the policy's status if it differs: at once, but for numbers alone once a minute, and never only because a
-    /// proposal was repeated.
+    /// Writes the policy's status if it differs: at once, but for numbers alone once a minute, or once in ten where the
+    /// HPA's status has them, and never only because a proposal was repeated.
     pub(super) async fn report(&self, workload: &Workload, state: &mut State, view: &View) -> Ended {
         let fresh = render(&view.of(workload, state), &state.stored, self.host.now());
         if without_repetitions(&fresh) == without_repetitions(&state.stored) {
             return Ended::Well;
         }
-        let recent = state.written_at.is_some_and(|at| self.host.monotonic() < at + NUMBERS_EVERY);
+        let in_hpa = view.owned.as_ref().is_some_and(|hpa| hpa.owned) && workload.mode == Mode::Apply;
+        let pause = if in_hpa { NUMBERS_BESIDE_HPA_EVERY } else { NUMBERS_EVERY };
+        let recent = state.written_at.is_some_and(|at| self.host.monotonic() < at + pause);
         if recent && without_numbers(&fresh) == without_numbers(&state.stored) {
             return Ended::Well;
         }
@@ -248,16 +252,22 @@ impl Dependencies {
 /// The HPA's status as it is stored, our own last write included.
 pub(super) fn last_hpa_status(hpa: &HpaObject, state: &State) -> HpaStatus {
     match &state.hpa {
-        Some(written) if newer(&written.resource_version, &hpa.resource_version) => written.status.clone(),
+        Some(written) if is_last(written, hpa) => written.status.clone(),
         _ => hpa_status(&hpa.status),
     }
+}
+
+/// True if nobody is known to have written the HPA since.
+fn is_last(written: &HpaWritten, hpa: &HpaObject) -> bool {
+    written.resource_version == hpa.resource_version
+        || newer(&written.resource_version, &hpa.resource_version)
 }
 
 /// The observed generation in the HPA's status, our own last write included.
 fn observed_generation(hpa: &HpaObject, state: &State) -> Option<i64> {
     match &state.hpa {
-        Some(written) if newer(&written.resource_version, &hpa.resource_version) => Some(written.generation),
-        _ => hpa.status["observedGeneration"].as_i64(),
+        Some(written) if is_last(written, hpa) => Some(written.generation),
+        _ => hpa.observed_generation,
     }
 }
 

@@ -61,8 +61,8 @@ pub struct Workload {
     pub selection: SelectionStrategy,
     /// Times by which it is evaluated.
     pub timing: Timing,
-    /// True if it may have one replica more while a node is drained.
-    pub surge: bool,
+    /// Whether it may have one replica more while a node is drained.
+    pub surge: SurgeLeave,
     /// The object that is scaled; none while nothing is known of it.
     pub target: Option<ScaleTarget>,
     /// True if it is the one who scales its target.
@@ -70,12 +70,34 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// Message for its policy about settings that are not used as they are.
+    #[must_use]
+    pub fn note(&self) -> Option<String> {
+        let surge = (self.surge == SurgeLeave::NotInShards).then(|| {
+            "spec.disruption.surge is not used: workloads are divided into shards (--workload-shards)"
+                .to_owned()
+        });
+        let notes: Vec<String> = self.timing.note().into_iter().chain(surge).collect();
+        (!notes.is_empty()).then(|| notes.join("; "))
+    }
+
     /// The options of a decision on it, from those of all: its own times, and rules that suit how its pods are counted.
     #[must_use]
     pub fn options(&self, cluster: &Options) -> Options {
         let steady_in_rollouts = self.selection == SelectionStrategy::OwnerReferences;
         Options { steady_in_rollouts, ..self.timing.options(cluster) }
     }
+}
+
+/// Whether a workload may have one replica more while a node is drained.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SurgeLeave {
+    /// Its policy does not ask for it.
+    NotAsked,
+    /// It may.
+    Granted,
+    /// Its policy asks for it in vain: with shards the node loop may be in another process.
+    NotInShards,
 }
 
 /// True if a policy is the one who scales its target.
@@ -135,10 +157,18 @@ impl Claimant {
 }
 
 impl ResolvedWorkloads {
+    /// Workloads that may have one replica more while a node is drained.
+    #[must_use]
+    pub fn surging(&self) -> Vec<ObjectKey> {
+        let granted = self.workloads.iter().filter(|(_, workload)| workload.surge == SurgeLeave::Granted);
+        granted.map(|(key, _)| key.clone()).collect()
+    }
+
     /// Lets no workload have one replica more while a node is drained: with shards the node loop may be in another process.
     pub fn without_surges(&mut self) {
-        for workload in self.workloads.values_mut().filter(|workload| workload.surge) {
-            Arc::make_mut(workload).surge = false;
+        let granted = |workload: &&mut Arc<Workload>| workload.surge == SurgeLeave::Granted;
+        for workload in self.workloads.values_mut().filter(granted) {
+            Arc::make_mut(workload).surge = SurgeLeave::NotInShards;
         }
     }
 
@@ -252,7 +282,7 @@ fn read(
         formula: None,
         selection: SelectionStrategy::default(),
         timing: Timing::of(ValidatedTiming::default(), settings),
-        surge: false,
+        surge: SurgeLeave::NotAsked,
         target: None,
         phase: WorkloadPhase::Owner,
     };
@@ -271,7 +301,7 @@ fn read(
     let ValidatedScaling { mode, target, schedules, fallback, selection, timing, surge } = validated;
     workload.mode = mode;
     workload.selection = selection;
-    workload.surge = surge;
+    workload.surge = if surge { SurgeLeave::Granted } else { SurgeLeave::NotAsked };
     workload.timing = Timing::of(timing, settings);
     let has_timing = timing != ValidatedTiming::default();
     workload.schedules = schedules
@@ -436,6 +466,7 @@ fn target_of(reference: &ScaleTargetRef, namespace: &Arc<str>) -> Option<ScaleTa
 
 #[cfg(test)]
 mod tests {
+    use headroom_api::json_text::JsonText;
     use headroom_observe::metrics::{ScaledObject, ScalerQuery};
 
     use super::*;
@@ -451,7 +482,8 @@ mod tests {
             deleting: false,
             spec: json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": target},
                 "maxReplicas": 5}),
-            status: Value::Null,
+            status: JsonText::default(),
+            observed_generation: None,
             status_writers: Vec::new(),
         };
         (key, Arc::new(object))
@@ -469,7 +501,7 @@ mod tests {
             controller_uid: None,
             managed: false,
             spec: serde_json::from_value(spec).map_err(|error| error.to_string()),
-            status: Value::Null,
+            status: JsonText::default(),
         };
         (ObjectKey::new("shop", name), Arc::new(object))
     }
@@ -489,6 +521,21 @@ mod tests {
 
     fn phase(resolved: &ResolvedWorkloads, name: &str) -> WorkloadPhase {
         resolved.workloads[&ObjectKey::new("shop", name)].phase.clone()
+    }
+
+    #[test]
+    fn with_shards_a_policy_says_that_its_surge_is_not_used() {
+        let mut asks = on_scale("web");
+        asks["disruption"] = json!({"surge": "Allow"});
+        let policies = Policies::from([policy("asks", asks, 1), policy("silent", on_scale("api"), 1)]);
+        let mut resolved = resolved_with(&policies, &Hpas::new(), HpaOwnership::Replace);
+        let note = |resolved: &ResolvedWorkloads, name: &str| {
+            resolved.workloads[&ObjectKey::new("shop", name)].note().unwrap_or_default()
+        };
+        assert_eq!((note(&resolved, "asks").as_str(), note(&resolved, "silent").as_str()), ("", ""));
+        resolved.without_surges();
+        assert!(note(&resolved, "asks").contains("spec.disruption.surge is not used"));
+        assert_eq!(note(&resolved, "silent"), "");
     }
 
     fn conflicts(resolved: &ResolvedWorkloads, name: &str) -> bool {

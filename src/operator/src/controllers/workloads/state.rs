@@ -18,6 +18,7 @@ use super::last::Last;
 use super::ownership::Question;
 use crate::actuate::guard::STEP_DEADLINE;
 use headroom_api::conditions::types;
+use headroom_api::json_text::JsonText;
 use headroom_api::{ContestStatus, PolicyObject, ScalingDecision, ScalingPolicySpec, ScalingPolicyStatus};
 use headroom_observe::Writer;
 use headroom_report::workload::{self as rendering, DECISIONS_MAX};
@@ -85,7 +86,7 @@ impl State {
     /// may hold longer after a restart, never shorter.
     #[must_use]
     pub(super) fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
-        let mut remembered = rendering::parse(&policy.status);
+        let mut remembered = rendering::parse(&policy.status.value());
         let gap = Seconds(i64::try_from(gap.as_secs()).unwrap_or(i64::MAX));
         let watched_until = UnixTime(now.0.saturating_sub(gap.0));
         remembered.memory = durability::resumed(&memory::render(&remembered.memory), watched_until, now);
@@ -262,7 +263,7 @@ pub(super) const HELD: &str = "Held";
 
 /// The stored status, and what of it cannot be read: then it differs from every one that is written, so that the next one is.
 fn stored_of(policy: &PolicyObject<ScalingPolicySpec>) -> (ScalingPolicyStatus, Vec<String>) {
-    let (mut stored, left_out) = scaling_status_of(&policy.status);
+    let (mut stored, left_out) = scaling_status_of(&policy.status.value());
     if !left_out.is_empty() {
         stored.observed_generation = None;
     }
@@ -305,8 +306,8 @@ pub(super) fn newer(a: &str, b: &str) -> bool {
 
 /// The status of an HPA as written; the default where it cannot be read.
 #[must_use]
-pub fn hpa_status(status: &Value) -> HpaStatus {
-    serde_json::from_value(without_nulls(status)).unwrap_or_default()
+pub fn hpa_status(status: &JsonText) -> HpaStatus {
+    serde_json::from_value(without_nulls(&status.value())).unwrap_or_default()
 }
 
 /// The same without members that are null: the API server writes `currentMetrics: null` for an empty list.
@@ -342,7 +343,7 @@ mod tests {
             controller_uid: None,
             managed: false,
             spec: Ok(ScalingPolicySpec::default()),
-            status,
+            status: status.into(),
         }
     }
 
@@ -459,7 +460,8 @@ mod tests {
 
     #[test]
     fn a_status_without_metrics_is_read_as_the_api_server_writes_it() {
-        let read = hpa_status(&json!({"currentMetrics": null, "currentReplicas": 1, "desiredReplicas": 2}));
+        let read =
+            hpa_status(&json!({"currentMetrics": null, "currentReplicas": 1, "desiredReplicas": 2}).into());
         assert_eq!((read.current_replicas, read.desired_replicas), (1, 2));
     }
 

@@ -15,7 +15,7 @@ use tracing::{debug, info};
 use super::WorkloadLoop;
 use super::evaluate::Dependencies;
 use super::last::EvaluationInput;
-use super::resolve::{Workload, WorkloadPhase};
+use super::resolve::{SurgeLeave, Workload, WorkloadPhase};
 use crate::actuate::scale::{ScaleError, ScaleTarget};
 use headroom_api::Mode;
 
@@ -24,7 +24,10 @@ const DEPLOYMENT: (&str, &str) = ("apps", "Deployment");
 
 /// The Deployment of a policy that allows a surge, if the operator may change its size now.
 pub(super) fn allowed(workload: &Workload, leave: Leave) -> Option<&ScaleTarget> {
-    let target = workload.target.as_ref().filter(|_| workload.surge && leave == Leave::Granted)?;
+    let target = workload
+        .target
+        .as_ref()
+        .filter(|_| workload.surge == SurgeLeave::Granted && leave == Leave::Granted)?;
     ((&*target.group, &*target.kind) == DEPLOYMENT).then_some(target)
 }
 
@@ -56,7 +59,7 @@ impl WorkloadLoop {
         // What was decided before the wish was known is decided once more.
         let changed: Vec<ObjectKey> = match known {
             Some(known) => known.symmetric_difference(&policies).cloned().collect(),
-            None => self.slots.keys().filter(|key| self.allows_surge(key)).cloned().collect(),
+            None => self.surging.clone(),
         };
         for key in changed {
             match self.slots.get_mut(&key) {
@@ -85,19 +88,14 @@ impl WorkloadLoop {
 
     /// Reports the workloads that may have a surge to the node loop, once each of them has been looked at.
     fn report_surges(&self) {
-        let all = self.resolved.workloads.iter().filter(|(_, workload)| workload.surge);
-        let looked_at = all.clone().all(|(key, _)| self.surge_reports.contains_key(key));
-        let reports = all.filter_map(|(key, _)| self.surge_reports.get(key)?.clone());
+        let looked_at = self.surging.iter().all(|key| self.surge_reports.contains_key(key));
+        let reports = self.surging.iter().filter_map(|key| self.surge_reports.get(key)?.clone());
         self.health.surges.workloads.set(looked_at.then(|| reports.collect()));
     }
 
     /// The report to the node loop while this replica runs no workload: with shards there are no surges.
     pub(super) fn no_surges(&self) -> Option<Vec<SurgeWorkload>> {
         (1 < self.parts.len()).then(Vec::new)
-    }
-
-    fn allows_surge(&self, key: &ObjectKey) -> bool {
-        self.resolved.workloads.get(key).is_some_and(|workload| workload.surge)
     }
 
     /// Gives the replicas back that surges of policies which are gone have added. What fails is tried again in the next turn.
