@@ -4,6 +4,7 @@
 
 use clap::Parser;
 use headroom_faults::week::{WeekOptions, run_week};
+use headroom_observe::host::thread_cpu_time;
 
 /// Runs the operator for a simulated week on a large cluster in which things go wrong
 #[derive(Parser, Debug)]
@@ -36,8 +37,8 @@ struct Arguments {
 fn main() -> anyhow::Result<()> {
     let Arguments { hours, nodes, seed, replicas, tick, calm } = Arguments::parse();
     let options = WeekOptions { hours, nodes, seed, replicas, tick_seconds: tick, faults: !calm };
-    let before = cpu_seconds();
-    let cpu = || cpu_seconds().zip(before).map_or(f64::NAN, |(now, before)| now - before);
+    // The simulation runs in this thread.
+    let cpu = || thread_cpu_time().as_secs_f64();
     let report = run_week(&options, &mut |part| {
         eprintln!("{:.0} s of processor time, {} MB; {part}", cpu(), peak_memory_mb().unwrap_or(0));
     })?;
@@ -47,16 +48,6 @@ fn main() -> anyhow::Result<()> {
     print!("{report}");
     anyhow::ensure!(report.violations_count.is_empty(), "invariants were violated");
     Ok(())
-}
-
-/// User and system time of this process, from Linux's /proc; in hundredths of a second.
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in brackets, may hold spaces; user and system time are the 12th and 13th field behind it.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    // The kernel shows these times in hundredths on every architecture that Rust builds for here.
-    Some(ticks as f64 / 100.0)
 }
 
 /// The most memory that this process has had, from Linux's /proc.

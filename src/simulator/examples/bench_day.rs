@@ -5,6 +5,7 @@
 
 use std::time::Instant;
 
+use headroom_observe::host::thread_cpu_time;
 use headroom_simulator::cluster::Timings;
 use headroom_simulator::run::{Options, run};
 use headroom_simulator::scenario::{Action, Event, Scenario, Target};
@@ -27,7 +28,7 @@ fn main() -> anyhow::Result<()> {
     let (hours, nodes, rises) = (argument(0, 24), argument(1, 500), argument(2, 1));
     let scenario = scenario(hours, nodes, rises);
     let options = Options::of(&scenario);
-    let (began_at, cpu_before) = (Instant::now(), cpu_seconds());
+    let (began_at, cpu_before) = (Instant::now(), thread_cpu_time());
     let (mut steps_count, mut pods_max) = (0_u64, 0);
     let outcome = run(&scenario, &options, &mut |scene| {
         steps_count += 1;
@@ -36,27 +37,13 @@ fn main() -> anyhow::Result<()> {
     let took = began_at.elapsed().as_secs_f64();
     let nodes_max = outcome.summary.nodes_max;
     println!("{hours} h with {rises} rises and falls, at most {nodes_max} nodes and {pods_max} pods");
-    match cpu_before.zip(cpu_seconds()) {
-        Some((before, after)) => {
-            let cpu = after - before;
-            let pace = hours as f64 * 3600.0 / cpu;
-            println!("{cpu:.2} s of processor time ({pace:.0} times real time), {took:.2} s by the clock");
-        }
-        None => println!("{took:.2} s by the clock; processor time cannot be read here"),
-    }
+    // The simulation runs in this thread.
+    let cpu = (thread_cpu_time() - cpu_before).as_secs_f64();
+    let pace = hours as f64 * 3600.0 / cpu;
+    println!("{cpu:.2} s of processor time ({pace:.0} times real time), {took:.2} s by the clock");
     println!("{steps_count} steps, {} writes, trace {}", outcome.trace_count, outcome.hash);
     println!("{:?}", outcome.summary);
     Ok(())
-}
-
-/// User and system time of this process, from Linux's /proc; in hundredths of a second.
-fn cpu_seconds() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // The name, in brackets, may hold spaces; user and system time are the 12th and 13th field behind it.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
-    let ticks: u64 = fields.next()?.parse::<u64>().ok()? + fields.next()?.parse::<u64>().ok()?;
-    // The kernel shows these times in hundredths on every architecture that Rust builds for here.
-    Some(ticks as f64 / 100.0)
 }
 
 fn scenario(hours: i64, nodes: i64, rises: i64) -> Scenario {

@@ -170,6 +170,8 @@ struct Watch {
     ends_at: Timestamp,
     figures: Part,
     waiting: (usize, String),
+    /// Number of violations that have been shown.
+    shown_count: usize,
     refused: Vec<String>,
     steps_count: u64,
     plans: Plans,
@@ -223,6 +225,7 @@ impl Watch {
             ends_at: scenario.start + scenario.duration,
             figures: Part::default(),
             waiting: (0, String::new()),
+            shown_count: 0,
             refused: Vec::new(),
             steps_count: 0,
             plans: Plans::default(),
@@ -294,6 +297,8 @@ impl Watch {
     fn part(&mut self, now: Timestamp) -> Part {
         let checker = self.checker.lock();
         let figures = std::mem::take(&mut self.figures);
+        let found = checker.violations()[self.shown_count..].to_vec();
+        self.shown_count += found.len();
         Part {
             hours: now.duration_since(self.start).as_hours(),
             plans: self.plans.count(),
@@ -301,6 +306,7 @@ impl Watch {
             removals: checker.removed_count,
             evictions: checker.evictions_count,
             violations: checker.violations_count.values().sum(),
+            found,
             waiting: std::mem::take(&mut self.waiting),
             ..figures
         }

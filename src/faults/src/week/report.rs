@@ -30,6 +30,8 @@ pub struct Part {
     pub evictions: u64,
     /// Violations.
     pub violations: u64,
+    /// Violations of this part, if there is room for them.
+    pub found: Vec<Violation>,
     /// Most pods that had had no node for twenty minutes, and one of them.
     pub waiting: (usize, String),
 }
@@ -46,6 +48,7 @@ impl fmt::Display for Part {
             removals,
             evictions,
             violations,
+            found,
             waiting,
         } = self;
         write!(
@@ -53,10 +56,10 @@ impl fmt::Display for Part {
             "{hours} h: at most {nodes_max} nodes, {pods_max} pods running, {pending_max} without a node; so far {plans} plans, \
              {purchases} purchases, {removals} nodes removed, {evictions} evictions, {violations} violations"
         )?;
-        match waiting {
-            (0, _) => Ok(()),
-            (count, first) => write!(f, "; {count} pods without a node for 20 minutes, {first} among them"),
+        if let (1.., first) = waiting {
+            write!(f, "; {} pods without a node for 20 minutes, {first} among them", waiting.0)?;
         }
+        found.iter().try_for_each(|one| write!(f, "\n  {one}"))
     }
 }
 
