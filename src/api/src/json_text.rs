@@ -21,19 +21,13 @@ impl JsonText {
 impl Default for JsonText {
     /// `null`.
     fn default() -> Self {
-        Self::from(&Value::Null)
-    }
-}
-
-impl From<&Value> for JsonText {
-    fn from(value: &Value) -> Self {
-        Self(value.to_string().into())
+        Self::from(Value::Null)
     }
 }
 
 impl From<Value> for JsonText {
     fn from(value: Value) -> Self {
-        Self::from(&value)
+        Self(value.to_string().into())
     }
 }
 
@@ -52,7 +46,7 @@ mod tests {
     #[test]
     fn value_comes_back_as_it_was_and_equal_ones_are_equal() {
         let value = json!({"b": [1, -2.5, 1e300, u64::MAX, null], "a": {"text": "\u{0}\"é\\", "none": {}}});
-        let text = JsonText::from(&value);
+        let text = JsonText::from(value.clone());
         assert_eq!(text.value(), value);
         let other: Value = serde_json::from_str(r#"{"x": 1, "w": 2}"#).expect("JSON");
         assert_eq!(JsonText::from(other), JsonText::from(json!({"w": 2, "x": 1})));

@@ -56,8 +56,8 @@ impl fmt::Display for Part {
             "{hours} h: at most {nodes_max} nodes, {pods_max} pods running, {pending_max} without a node; so far {plans} plans, \
              {purchases} purchases, {removals} nodes removed, {evictions} evictions, {violations} violations"
         )?;
-        if let (1.., first) = waiting {
-            write!(f, "; {} pods without a node for 20 minutes, {first} among them", waiting.0)?;
+        if let (count @ 1.., first) = waiting {
+            write!(f, "; {count} pods without a node for 20 minutes, {first} among them")?;
         }
         found.iter().try_for_each(|one| write!(f, "\n  {one}"))
     }

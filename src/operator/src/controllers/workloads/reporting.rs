@@ -10,7 +10,7 @@ use headroom_core::reason::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use tracing::{debug, warn};
 
-use super::evaluate::{Dependencies, Ended};
+use super::evaluate::{Dependencies, Ended, acts};
 use super::resolve::Workload;
 use super::state::{HpaWritten, State, hpa_status, newer};
 use headroom_api::Mode;
@@ -196,7 +196,7 @@ impl Dependencies {
         if without_repetitions(&fresh) == without_repetitions(&state.stored) {
             return Ended::Well;
         }
-        let in_hpa = view.owned.as_ref().is_some_and(|hpa| hpa.owned) && workload.mode == Mode::Apply;
+        let in_hpa = view.owned.as_ref().is_some_and(|hpa| acts(workload, hpa.owned));
         let pause = if in_hpa { NUMBERS_BESIDE_HPA_EVERY } else { NUMBERS_EVERY };
         let recent = state.written_at.is_some_and(|at| self.host.monotonic() < at + pause);
         if recent && without_numbers(&fresh) == without_numbers(&state.stored) {

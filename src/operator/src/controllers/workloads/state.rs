@@ -86,7 +86,8 @@ impl State {
     /// may hold longer after a restart, never shorter.
     #[must_use]
     pub(super) fn restore(policy: &PolicyObject<ScalingPolicySpec>, now: UnixTime, gap: Duration) -> Self {
-        let mut remembered = rendering::parse(&policy.status.value());
+        let status = policy.status.value();
+        let mut remembered = rendering::parse(&status);
         let gap = Seconds(i64::try_from(gap.as_secs()).unwrap_or(i64::MAX));
         let watched_until = UnixTime(now.0.saturating_sub(gap.0));
         remembered.memory = durability::resumed(&memory::render(&remembered.memory), watched_until, now);
@@ -105,7 +106,7 @@ impl State {
             // Whether the write came through shows at the next evaluation; the memory counts it as done.
             UNKNOWN.clone_into(&mut decision.outcome);
         }
-        let (stored, left_out) = stored_of(policy);
+        let (stored, left_out) = stored_of(&status);
         let size = size_written(&remembered.decisions);
         let ran_hpa =
             stored.conditions.iter().any(|one| one.type_ == types::HPA_OWNED && one.status == "True");
@@ -133,7 +134,7 @@ impl State {
         if !newer(&seen.resource_version, &self.resource_version) {
             return;
         }
-        let (stored, _) = stored_of(seen);
+        let (stored, _) = stored_of(&seen.status.value());
         if stored == self.stored {
             self.resource_version.clone_from(&seen.resource_version);
         } else {
@@ -262,8 +263,8 @@ pub(super) const OBSERVED: &str = "Observed";
 pub(super) const HELD: &str = "Held";
 
 /// The stored status, and what of it cannot be read: then it differs from every one that is written, so that the next one is.
-fn stored_of(policy: &PolicyObject<ScalingPolicySpec>) -> (ScalingPolicyStatus, Vec<String>) {
-    let (mut stored, left_out) = scaling_status_of(&policy.status.value());
+fn stored_of(status: &Value) -> (ScalingPolicyStatus, Vec<String>) {
+    let (mut stored, left_out) = scaling_status_of(status);
     if !left_out.is_empty() {
         stored.observed_generation = None;
     }
