@@ -141,7 +141,9 @@ async fn a_server_behind_mutual_tls_is_asked_and_no_other() -> Result<()> {
     ensure!(ask(&both).await == Ok(BestOptions::default()));
     server.answer("silent")?;
     let silence = ask(&both).await.err().context("it was silent")?;
-    ensure!(silence.contains("no answer within 2s") || silence.contains("imeout"), "{silence}");
+    // Three clocks watch the deadline: the operator's, its library's and the server's. Any may be the first.
+    let said = ["no answer within 2s", "Timeout expired", "no answer in time"];
+    ensure!(said.iter().any(|words| silence.contains(words)), "{silence}");
     server.answer("refuse")?;
     let refusal = ask(&both).await.err().context("it refused")?;
     ensure!(refusal.contains("not now"), "{refusal}");

@@ -265,7 +265,12 @@ fn failed(rpc: &str, status: &tonic::Status) -> CallError {
     };
     let words = status.message();
     let words = if words.is_empty() { status.code().description() } else { words };
-    CallError { end, message: format!("{rpc}: {words}") }
+    let message = match status.code() {
+        // The server's clock may be a moment before ours, or what the server itself waited for has not come.
+        Code::DeadlineExceeded => format!("{rpc}: no answer in time, the server reports: {words}"),
+        _ => format!("{rpc}: {words}"),
+    };
+    CallError { end, message }
 }
 
 fn texts(tls: &Tls) -> Result<Files, String> {
@@ -350,5 +355,20 @@ impl Calls for Client {
             let request = DeleteNodesRequest { nodes: vec![node.clone()], id: group.to_owned() };
             self.call::<_, Empty>("NodeGroupDeleteNodes", request, deadline).await.map(drop)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_that_the_server_notices_first_is_no_answer_too() {
+        let error = failed("BestOptions", &tonic::Status::deadline_exceeded("context deadline exceeded"));
+        assert_eq!(error.end, End::NoAnswer);
+        assert_eq!(
+            error.message,
+            "BestOptions: no answer in time, the server reports: context deadline exceeded"
+        );
     }
 }
