@@ -4,6 +4,7 @@ mod buffers;
 mod bursts;
 mod consolidation;
 mod examples;
+mod fixtures;
 mod inspector;
 mod library;
 mod neighbours;

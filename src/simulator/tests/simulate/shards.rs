@@ -4,15 +4,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headroom_simulator::cluster::{Load, Metric, Timings};
+use headroom_simulator::cluster::{Load, Metric};
 use headroom_simulator::environment::Environment;
 use headroom_simulator::replica::PortKind;
 use headroom_simulator::run::{Options, Stage, run};
-use headroom_simulator::scenario::{Action, Event, Scenario, Target};
-use headroom_simulator::store::{Kind, ObjectKey, Store};
+use headroom_simulator::scenario::{Action, Event, Scenario};
+use headroom_simulator::store::{Kind, Store};
 use headroom_simulator::wire::{Audit, Call, Caller};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::{Value, json};
+
+use crate::fixtures;
 
 const NAMESPACES: usize = 12;
 const SHARDS: usize = 6;
@@ -94,46 +95,14 @@ impl Audit for Strike {
 
 /// Twelve namespaces with a workload each, whose load never changes.
 fn scenario() -> Scenario {
-    let (mut manifests, mut events) = (vec![node()], Vec::new());
+    let (mut manifests, mut events) = (vec![fixtures::node()], Vec::new());
     for number in 0..NAMESPACES {
         let namespace = format!("team-{number}");
-        manifests.extend(workload(&namespace));
-        let target = Target { kind: Kind::Deployment, key: ObjectKey::new(&namespace, "web") };
-        events.push(Event { after: SignedDuration::ZERO, action: Action::Load(target, Metric::Cpu, 1500) });
+        manifests.extend([fixtures::deployment(&namespace), fixtures::policy(&namespace)]);
+        let action = Action::Load(fixtures::target(&namespace), Metric::Cpu, 1500);
+        events.push(Event { after: SignedDuration::ZERO, action });
     }
-    Scenario {
-        name: "shards".to_owned(),
-        description: String::new(),
-        start: "2026-03-02T07:00:00Z".parse().expect("an instant"),
-        duration: SignedDuration::from_mins(4),
-        tick: SignedDuration::from_secs(1),
-        seed: 1,
-        timings: Timings::default(),
-        manifests,
-        events,
-    }
-}
-
-fn node() -> (Kind, Value) {
-    let size = json!({"cpu": "64", "memory": "256Gi", "pods": "110"});
-    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
-        "status": {"capacity": size, "allocatable": size}});
-    (Kind::Node, node)
-}
-
-fn workload(namespace: &str) -> [(Kind, Value); 2] {
-    let metadata = json!({"name": "web", "namespace": namespace});
-    let container = json!({"name": "c", "image": "c", "resources": {"requests": {"cpu": "1"}}});
-    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata,
-        "spec": {"replicas": 3, "selector": {"matchLabels": {"app": "web"}}, "template": {
-            "metadata": {"labels": {"app": "web"}}, "spec": {"containers": [container]}}}});
-    let metric = json!({"type": "Resource", "resource": {"name": "cpu",
-        "target": {"type": "Utilization", "averageUtilization": 50}}});
-    let object = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
-    let policy = json!({"apiVersion": "headroom.dev/v1alpha1", "kind": "ScalingPolicy", "metadata": metadata,
-        "spec": {"target": {"type": "Scale", "scale": object},
-            "minReplicas": 1, "maxReplicas": 9, "metrics": [metric]}});
-    [(Kind::Deployment, deployment), (Kind::ScalingPolicy, policy)]
+    fixtures::scenario("shards", SignedDuration::from_mins(4), manifests, events)
 }
 
 /// The looks of a run in which one replica is struck.
