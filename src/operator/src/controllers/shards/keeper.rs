@@ -122,7 +122,7 @@ impl Keeper {
             // Another may have taken what excludes it at the same time: the later one sees the other's.
             let listed = self.seen.list(&self.api, &self.host).await;
             self.seen.take(listed, &self.host);
-            if self.wanted().is_some() {
+            if self.may_hold() {
                 self.open();
             }
         }
@@ -211,11 +211,15 @@ impl Keeper {
         warn!(shard, why, "lost the lease of a shard");
     }
 
-    /// The shards that this replica should hold; `None` if it may hold none: while it stops, may not run workloads, or has not
-    /// seen for the time of a Lease who else does.
+    /// False while it stops, may not run workloads, or has not seen for the time of a Lease who else does.
+    fn may_hold(&self) -> bool {
+        let has_seen = self.seen.age(&self.host).is_some_and(|age| age <= self.options.duration);
+        has_seen && !self.is_stopping() && self.seen.is_in_force()
+    }
+
+    /// The shards that this replica should hold; `None` if it may hold none.
     fn wanted(&self) -> Option<BTreeSet<usize>> {
-        let is_blind = self.seen.age(&self.host).is_none_or(|age| self.options.duration < age);
-        if self.is_stopping() || is_blind || !self.seen.is_in_force() {
+        if !self.may_hold() {
             return None;
         }
         let holders = holders(&self.seen.members(self.host.monotonic()), self.shards.len());
