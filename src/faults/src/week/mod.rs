@@ -353,7 +353,7 @@ fn expire_events(store: &mut Store, now: Timestamp) {
     }
 }
 
-/// Number of pods that have had no node for long, and one of them.
+/// Number of pods that have had no node for long; one of them, and what status reports of pods without a place.
 fn long_waiting(store: &Store, now: Timestamp) -> (usize, String) {
     let (mut count, mut first) = (0, String::new());
     for (key, pod) in store.all(Kind::Pod) {
@@ -366,5 +366,21 @@ fn long_waiting(store: &Store, now: Timestamp) -> (usize, String) {
             count += 1;
         }
     }
+    if count != 0 {
+        first += &reported_reasons(store);
+    }
     (count, first)
+}
+
+/// Why pods have no place, as the cluster's policy reports it.
+fn reported_reasons(store: &Store) -> String {
+    let policies = store.all(Kind::ClusterScalingPolicy);
+    let rows = policies.filter_map(|(_, policy)| policy["status"]["unplaced"].as_array()).flatten();
+    let reasons: Vec<String> = rows
+        .map(|row| format!("{} pods {}", row["pods"], text(row, &["reason"]).unwrap_or("without a reason")))
+        .collect();
+    match reasons.is_empty() {
+        true => " (status reports no reason)".to_owned(),
+        false => format!(" (status reports {})", reasons.join(", ")),
+    }
 }

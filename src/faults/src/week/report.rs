@@ -32,7 +32,7 @@ pub struct Part {
     pub violations: u64,
     /// Violations of this part, if there is room for them.
     pub found: Vec<Violation>,
-    /// Most pods that had had no node for twenty minutes, and one of them.
+    /// Most pods that had had no node for twenty minutes; one of them, and why.
     pub waiting: (usize, String),
 }
 
