@@ -503,7 +503,6 @@ fn load(
             },
         }
     }
-    load.movable.sort_by(|a, b| scene.world.pod(*a).pod.key.cmp(&scene.world.pod(*b).pod.key));
     Ok(load)
 }
 

@@ -5,33 +5,88 @@ use std::collections::BinaryHeap;
 
 use crate::relocation::looks_and_fits;
 use crate::standby::Standby;
-use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, Presence, Snapshot};
+use headroom_cluster::scheduling::snapshot::{ClassIx, Freed, NodeIx, Presence, Snapshot};
+use headroom_cluster::world::digest::Amounts;
 use headroom_values::resources::Resources;
 
-/// Nodes by what is free of them, the emptiest first, and of equal ones the first in order. Nodes only get fuller while it is
-/// used: one that was ranked higher than it is now is ranked anew when its turn comes. So many pods cost one look at all
-/// nodes, and not one each.
-#[derive(Debug)]
+/// Nodes by what is free of them, the emptiest first, and of equal ones the first in order. One that is ranked higher than it
+/// is now is ranked anew when its turn comes, and the snapshot tells which got emptier. So many pods, of many nodes, cost one
+/// look at all nodes, and not one each.
+#[derive(Clone, Debug)]
 pub(crate) struct Emptiest {
     nodes: Vec<NodeIx>,
-    /// Free thousandths, and the place in `nodes`.
-    ranked: BinaryHeap<(i64, Reverse<usize>)>,
+    /// What each offers.
+    sizes: Vec<Amounts>,
+    /// Places in `nodes`, by index of the node.
+    places: Vec<Option<u32>>,
+    /// Free thousandths under which each is ranked; `None` while it does not take part.
+    ranks: Vec<Option<i64>>,
+    /// Free thousandths, and the place in `nodes`. Those that are not of `ranks` are outdated.
+    ranked: BinaryHeap<(i64, Reverse<u32>)>,
+    /// What got emptier before is in the ranks.
+    since: Freed,
+    /// Amounts that no node has, each with the time of the last look at all nodes: since then only what got emptier may have
+    /// them.
+    lacking: Vec<(Amounts, Freed)>,
 }
 
+/// So many are remembered; pods are of few sizes.
+const LACKING_MAX: usize = 32;
+/// After so many of the emptiest nodes have refused a pod, a look at the amounts of all tells whether to go on.
+const REFUSED_MAX: usize = 16;
+
 impl Emptiest {
-    /// The nodes of `order` that take part, and those that are on their way with standby pods. What standby pods keep free is
-    /// free.
+    /// The nodes of `order`, and those that are on their way with standby pods. What standby pods keep free is free.
     pub(crate) fn of(order: &[NodeIx], snapshot: &mut Snapshot<'_>, standby: &Standby) -> Self {
-        let all = order.iter().chain(&standby.coming).copied();
-        let nodes: Vec<NodeIx> =
-            all.filter(|ix| snapshot.node(*ix).presence() == Presence::Present).collect();
+        let nodes: Vec<NodeIx> = order.iter().chain(&standby.coming).copied().collect();
+        let mut places = vec![None; snapshot.nodes_capacity()];
+        for (place, ix) in (0..).zip(&nodes) {
+            places[ix.0 as usize] = Some(place);
+        }
+        let sizes = nodes.iter().map(|ix| Amounts::of(snapshot.node(*ix).allocatable())).collect();
+        let ranks = vec![None; nodes.len()];
+        let since = snapshot.follow_freed();
+        let lacking = Vec::new();
+        let mut emptiest = Self { nodes, sizes, places, ranks, ranked: BinaryHeap::new(), since, lacking };
+        emptiest.rank_all(snapshot, standby);
+        emptiest
+    }
+
+    fn rank_all(&mut self, snapshot: &mut Snapshot<'_>, standby: &Standby) {
         // The scan itself is cheap beside a check, but not for nothing.
-        snapshot.work_units += u64::try_from(nodes.len()).unwrap_or(u64::MAX) / 8;
-        let ranked = nodes.iter().enumerate();
-        let ranked = ranked
-            .map(|(at, ix)| (free_permille(snapshot, *ix, standby.requests(*ix)), Reverse(at)))
-            .collect();
-        Self { nodes, ranked }
+        snapshot.work_units += u64::try_from(self.nodes.len()).unwrap_or(u64::MAX) / 8;
+        self.ranks = self.all().map(|place| self.rank(place, snapshot, standby)).collect();
+        let ranked = (0..).zip(&self.ranks).filter_map(|(place, rank)| Some(((*rank)?, Reverse(place))));
+        self.ranked = ranked.collect();
+    }
+
+    /// All places.
+    fn all(&self) -> std::ops::Range<u32> {
+        0..u32::try_from(self.nodes.len()).expect("indexes of nodes fit 32 bits")
+    }
+
+    /// Free thousandths of a node; `None` if it does not take part.
+    fn rank(&self, place: u32, snapshot: &Snapshot<'_>, standby: &Standby) -> Option<i64> {
+        let node = self.nodes[place as usize];
+        let takes_part = snapshot.node(node).presence() == Presence::Present;
+        let free = || free_permille(self.sizes[place as usize], snapshot.room(node), standby.requests(node));
+        takes_part.then(free)
+    }
+
+    /// Ranks anew what got emptier, or takes part again.
+    fn catch_up(&mut self, snapshot: &mut Snapshot<'_>, standby: &Standby) {
+        let since = std::mem::replace(&mut self.since, snapshot.follow_freed());
+        let Some(freed) = snapshot.freed_since(since) else {
+            return self.rank_all(snapshot, standby);
+        };
+        for node in freed {
+            let Some(place) = self.places.get(node.0 as usize).copied().flatten() else { continue };
+            let Some(free) = self.rank(place, snapshot, standby) else { continue };
+            if self.ranks[place as usize].is_none_or(|rank| rank < free) {
+                self.ranks[place as usize] = Some(free);
+                self.ranked.push((free, Reverse(place)));
+            }
+        }
     }
 
     /// The emptiest node that takes one more pod of `class`, as if there were no standby pods; `None` too where no work is
@@ -42,22 +97,107 @@ impl Emptiest {
         snapshot: &mut Snapshot<'_>,
         standby: &Standby,
     ) -> Option<NodeIx> {
+        self.catch_up(snapshot, standby);
+        let asked = Amounts::of(&snapshot.class(class).requests);
+        if let Some(since) = self.lacking_since(asked)
+            && let Some(places) = self.freed_places(since, snapshot)
+        {
+            return self.first_of(&places, class, snapshot, standby);
+        }
         let (mut found, mut refused) = (None, Vec::new());
-        while let Some((ranked, Reverse(at))) = self.ranked.pop().filter(|_| !snapshot.is_spent()) {
-            let node = self.nodes[at];
-            let free = free_permille(snapshot, node, standby.requests(node));
-            if free != ranked {
-                self.ranked.push((free, Reverse(at)));
+        while !snapshot.is_spent()
+            && let Some((ranked, Reverse(place))) = self.ranked.pop()
+        {
+            if !self.is_current(ranked, place, snapshot, standby) {
                 continue;
             }
-            refused.push((free, Reverse(at)));
+            refused.push((ranked, Reverse(place)));
+            let node = self.nodes[place as usize];
             if takes(class, node, snapshot, standby) {
                 found = Some(node);
                 break;
             }
+            if refused.len() == REFUSED_MAX && self.note_lacking(asked, self.all(), snapshot) {
+                break;
+            }
+        }
+        if found.is_none() && refused.len() < REFUSED_MAX {
+            self.note_lacking(asked, self.all(), snapshot);
         }
         self.ranked.extend(refused);
         found.filter(|_| !snapshot.is_spent())
+    }
+
+    /// True if the node takes part and is ranked as it is now; else it is ranked anew.
+    fn is_current(&mut self, ranked: i64, place: u32, snapshot: &Snapshot<'_>, standby: &Standby) -> bool {
+        if self.ranks[place as usize] != Some(ranked) {
+            return false;
+        }
+        let rank = self.rank(place, snapshot, standby);
+        self.ranks[place as usize] = rank;
+        if let Some(free) = rank.filter(|free| *free != ranked) {
+            self.ranked.push((free, Reverse(place)));
+        }
+        rank == Some(ranked)
+    }
+
+    /// The last look at all nodes that found none with these amounts.
+    fn lacking_since(&self, asked: Amounts) -> Option<Freed> {
+        self.lacking.iter().filter(|(lacking, _)| lacking.fit(asked)).map(|(_, since)| *since).max()
+    }
+
+    /// The places of what got emptier; `None` where it may be any.
+    fn freed_places(&self, since: Freed, snapshot: &mut Snapshot<'_>) -> Option<Vec<u32>> {
+        let freed = snapshot.freed_since(since)?;
+        let mut places: Vec<u32> =
+            freed.iter().filter_map(|node| self.places.get(node.0 as usize).copied().flatten()).collect();
+        snapshot.work_units += u64::try_from(places.len()).unwrap_or(u64::MAX) / 8;
+        places.sort_unstable();
+        places.dedup();
+        Some(places)
+    }
+
+    /// The emptiest node of these places that takes one more pod.
+    fn first_of(
+        &mut self,
+        places: &[u32],
+        class: ClassIx,
+        snapshot: &mut Snapshot<'_>,
+        standby: &Standby,
+    ) -> Option<NodeIx> {
+        let rank = |place: &u32| Some((Reverse(self.rank(*place, snapshot, standby)?), *place));
+        let mut ranked: Vec<(Reverse<i64>, u32)> = places.iter().filter_map(rank).collect();
+        ranked.sort_unstable();
+        let mut nodes = ranked.iter().map(|(_, place)| self.nodes[*place as usize]);
+        let found = nodes.find(|node| takes(class, *node, snapshot, standby));
+        if found.is_none() {
+            let asked = Amounts::of(&snapshot.class(class).requests);
+            self.note_lacking(asked, ranked.into_iter().map(|(_, place)| place), snapshot);
+        }
+        found.filter(|_| !snapshot.is_spent())
+    }
+
+    /// True, and remembered, if no node has these amounts, because none of `places` has, which are all that might. Not known
+    /// where standby pods count as room, since nodes have more than they show then.
+    fn note_lacking(
+        &mut self,
+        asked: Amounts,
+        mut places: impl Iterator<Item = u32>,
+        snapshot: &Snapshot<'_>,
+    ) -> bool {
+        let has = |place: u32| {
+            let node = self.nodes[place as usize];
+            asked.fit(snapshot.room(node)) && snapshot.node(node).presence() == Presence::Present
+        };
+        if snapshot.is_spent() || snapshot.has_standby() || places.any(has) {
+            return false;
+        }
+        self.lacking.retain(|(lacking, _)| !asked.fit(*lacking));
+        if self.lacking.len() == LACKING_MAX {
+            self.lacking.remove(0);
+        }
+        self.lacking.push((asked, self.since));
+        true
     }
 }
 
@@ -74,15 +214,13 @@ fn takes(class: ClassIx, node: NodeIx, snapshot: &mut Snapshot<'_>, standby: &St
 
 /// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at. What
 /// standby pods keep free is free.
-fn free_permille(snapshot: &Snapshot<'_>, ix: NodeIx, kept_free: Option<&Resources>) -> i64 {
-    let view = snapshot.node(ix);
-    let (all, used) = (view.allocatable(), view.requested());
-    let part = |all: i64, used: i64, kept_free: i64| {
-        if all <= 0 { 0 } else { all.saturating_sub(used - kept_free).saturating_mul(1000) / all }
+fn free_permille(size: Amounts, room: Amounts, kept_free: Option<&Resources>) -> i64 {
+    let part = |all: i64, free: i64, kept_free: i64| {
+        if all <= 0 { 0 } else { free.saturating_add(kept_free).saturating_mul(1000) / all }
     };
-    let (cpu, memory) = kept_free.map_or((0, 0), |kept| (kept.cpu_milli, kept.memory_bytes));
-    let cpu = part(all.cpu_milli, used.cpu_milli, cpu);
-    cpu.saturating_add(part(all.memory_bytes, used.memory_bytes, memory))
+    let kept = kept_free.map(Amounts::of).unwrap_or_default();
+    let cpu = part(size.cpu_milli, room.cpu_milli, kept.cpu_milli);
+    cpu.saturating_add(part(size.memory_bytes, room.memory_bytes, kept.memory_bytes))
 }
 
 #[cfg(test)]
@@ -91,12 +229,25 @@ mod tests {
     use headroom_cluster::scheduling::PodRef;
     use headroom_pools::testing::{node, pod, world};
 
+    /// Numbers below what is asked for, that look as if they had no order.
+    fn draws(seed: usize) -> impl FnMut(usize) -> usize {
+        let mut state = seed * 7919 + 13;
+        move |below| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        }
+    }
+
     /// What [`Emptiest::taking`] finds, by a look at all nodes.
     fn by_scan(order: &[NodeIx], class: ClassIx, snapshot: &mut Snapshot<'_>) -> Option<NodeIx> {
         let mut best: Option<(i64, NodeIx)> = None;
         for ix in order {
-            let free = free_permille(snapshot, *ix, None);
-            if best.is_none_or(|(most, _)| most < free) && snapshot.fits(class, *ix) {
+            let size = Amounts::of(snapshot.node(*ix).allocatable());
+            let free = free_permille(size, snapshot.room(*ix), None);
+            if snapshot.node(*ix).presence() == Presence::Present
+                && best.is_none_or(|(most, _)| most < free)
+                && snapshot.fits(class, *ix)
+            {
                 best = Some((free, *ix));
             }
         }
@@ -106,11 +257,7 @@ mod tests {
     #[test]
     fn pods_go_where_a_look_at_all_nodes_would_put_them() {
         for seed in 0..200_usize {
-            let mut state = seed * 7919 + 13;
-            let mut draw = |below: usize| {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                (state >> 33) % below
-            };
+            let mut draw = draws(seed);
             let mut builder = world();
             for index in 0..3 + draw(12) {
                 let name = format!("n{index:02}");
@@ -139,6 +286,48 @@ mod tests {
                 );
                 if let Some(place) = expected {
                     snapshot.place(PodRef::Virtual(class), place);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_ranking_holds_while_nodes_leave_come_back_and_get_emptier() {
+        for seed in 0..200 {
+            let mut draw = draws(seed);
+            let mut builder = world();
+            for index in 0..3 + draw(12) {
+                let name = format!("n{index:02}");
+                builder = builder.node(node(&name).cpu(["2", "4"][draw(2)]).zone(["a", "b"][index % 2]));
+                builder = builder.pod(pod(&format!("p{index}")).cpu("1").on(&name));
+            }
+            let world = builder.build();
+            let mut snapshot = Snapshot::new(&world);
+            let order: Vec<NodeIx> = snapshot.indexes().collect();
+            let mut emptiest = Emptiest::of(&order, &mut snapshot, &Standby::default());
+            let mut marks = Vec::new();
+            for step in 0..150 {
+                let one = order[draw(order.len())];
+                match draw(12) {
+                    0 => snapshot.set_presence(one, Presence::Ghost),
+                    1 => snapshot.set_presence(one, Presence::Present),
+                    2 => marks.push(snapshot.checkpoint()),
+                    3 => marks.pop().into_iter().for_each(|mark| snapshot.rollback(mark)),
+                    4 => {
+                        let pods: Vec<PodRef> = snapshot.pods(one).collect();
+                        pods.first().map(|pod| snapshot.remove(*pod, one));
+                    }
+                    _ => {
+                        let plain = pod("w").cpu(["100m", "500m", "1", "3"][draw(4)]);
+                        let bound = plain.clone().selector(headroom_cluster::world::node::ZONE_LABEL, "a");
+                        let class = snapshot.class_ix(&if draw(2) == 0 { bound } else { plain }.class());
+                        let expected = by_scan(&order, class, &mut snapshot);
+                        let found = emptiest.taking(class, &mut snapshot, &Standby::default());
+                        assert_eq!(found, expected, "seed {seed}, step {step}");
+                        if let Some(place) = found {
+                            snapshot.place(PodRef::Virtual(class), place);
+                        }
+                    }
                 }
             }
         }

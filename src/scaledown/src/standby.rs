@@ -153,6 +153,9 @@ impl Standby {
 /// # Errors
 /// The first that has no place then.
 pub(super) fn stays_placed(snapshot: &mut Snapshot<'_>) -> Result<(), PodRef> {
+    if !snapshot.has_standby() {
+        return Ok(());
+    }
     let mark = snapshot.checkpoint();
     let found = place_anew(snapshot);
     snapshot.rollback(mark);

@@ -106,6 +106,9 @@ enum Pods<'w> {
     Own(Vec<PodRef>),
 }
 
+/// So many times the number of nodes are remembered as having got emptier; beyond that a look at all nodes is cheaper.
+const FREED_PER_NODE_MAX: usize = 4;
+
 /// A point to which [`Snapshot::rollback`] returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[must_use = "a fork that is neither rolled back nor kept on purpose is a leak"]
@@ -118,6 +121,17 @@ enum Undo {
     Removed(NodeIx, usize, PodRef),
     Presence(NodeIx, Presence),
     Added,
+}
+
+/// A point since when [`Snapshot::freed_since`] tells what got emptier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Freed(usize);
+
+/// Nodes that got emptier, in the order of the changes; the oldest ones are dropped where there are many.
+#[derive(Debug, Default)]
+struct FreedNodes {
+    nodes: Vec<NodeIx>,
+    dropped_count: usize,
 }
 
 /// The world, and what has been tried on it.
@@ -133,6 +147,8 @@ pub struct Snapshot<'w> {
     extra_classes: Vec<Arc<PodClass>>,
     extra_ids: FxHashMap<Arc<PodClass>, ClassIx>,
     log: Vec<Undo>,
+    /// Nodes that got emptier, once somebody asks; see [`Snapshot::follow_freed`].
+    freed: Option<FreedNodes>,
     /// By number: the class of the owner's standby pods, and the owner as `kind/namespace/name`.
     standby: Vec<(ClassIx, Arc<str>)>,
     /// Nodes of the world whose pods were ever changed here, each once.
@@ -177,6 +193,7 @@ impl<'w> Snapshot<'w> {
             extra_classes: Vec::new(),
             extra_ids: FxHashMap::default(),
             log: Vec::new(),
+            freed: None,
             standby: Vec::new(),
             touched: Vec::new(),
             is_touched: Vec::new(),
@@ -455,6 +472,30 @@ impl<'w> Snapshot<'w> {
         }
     }
 
+    /// From now on nodes that get emptier, or take part again, are remembered.
+    pub fn follow_freed(&mut self) -> Freed {
+        let freed = self.freed.get_or_insert_default();
+        Freed(freed.dropped_count + freed.nodes.len())
+    }
+
+    /// The nodes of which more may be free than at `since`, or that take part again; each as often as that happened. `None`
+    /// where that is too long ago: then it may be any.
+    #[must_use]
+    pub fn freed_since(&self, since: Freed) -> Option<&[NodeIx]> {
+        let freed = self.freed.as_ref()?;
+        freed.nodes.get(since.0.checked_sub(freed.dropped_count)?..)
+    }
+
+    fn note_freed(&mut self, node: NodeIx) {
+        let most = FREED_PER_NODE_MAX * self.nodes.len();
+        if let Some(freed) = &mut self.freed {
+            if most <= freed.nodes.len() {
+                freed.dropped_count += std::mem::take(&mut freed.nodes).len();
+            }
+            freed.nodes.push(node);
+        }
+    }
+
     fn pop_node(&mut self) {
         self.node_dropped();
         self.nodes.pop();
@@ -475,6 +516,7 @@ impl<'w> Snapshot<'w> {
             self.node_moved(node, -1);
         }
         self.nodes[node].presence = presence;
+        self.note_freed(node);
         if remarked {
             self.remark(node);
         }
@@ -504,6 +546,7 @@ impl<'w> Snapshot<'w> {
         let requests = self.requests_of(pod);
         self.nodes[node].requested.to_mut().subtract(&requests);
         self.measure(node);
+        self.note_freed(node);
         self.note_holder(pod, node, false);
         self.volumes_moved(pod, node, -1);
         self.pod_moved(pod, node, -1);

@@ -173,8 +173,10 @@ impl World {
         let node = pod.node.as_ref().map(|name| self.node_slot(name));
         let mut position = 0;
         if let Some(node) = node {
+            let of = |id: PodId| self.pods[id.0 as usize].as_ref().map(|entry| &entry.pod.key);
+            let place = self.node(node).pods.partition_point(|other| of(*other) < Some(&pod.key));
             let entry = self.node_mut(node);
-            entry.pods.push(id);
+            entry.pods.insert(place, id);
             if !pod.phase.finished() {
                 entry.requested.add(&pod.class.requests);
                 entry.unusual_count += u32::from(unusual(&pod));

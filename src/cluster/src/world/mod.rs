@@ -247,7 +247,7 @@ pub struct NodeEntry {
     pub name: Arc<str>,
     /// As delivered; `None` while only pods bound to it are known (watches are not ordered between kinds).
     pub node: Option<Node>,
-    /// The pods bound to it, finished ones included, in no order.
+    /// The pods bound to it, finished ones included, in order of their keys.
     pub pods: Vec<PodId>,
     /// The sum of the requests of its pods that have not finished.
     pub requested: Resources,

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use headroom_core::config::{Config, Pool};
+use headroom_core::config::{Config, Consolidation, Policy, Pool};
 use headroom_core::known::Known;
 use headroom_core::labels::{Labels, ObjectKey};
 use headroom_core::resources::Resources;
@@ -83,6 +83,8 @@ pub struct Cluster {
     pub pending: Vec<Delta>,
     pub changes_count: u32,
     pub apply_time: Duration,
+    /// True if nodes go where their pods fit elsewhere or on cheaper ones, as by default; else as in Cluster Autoscaler.
+    pub consolidates: bool,
     texts: BTreeSet<Arc<str>>,
     owners: BTreeMap<(String, String, String), Arc<Owner>>,
     classes: BTreeMap<ClassSpec, Arc<PodClass>>,
@@ -187,7 +189,8 @@ impl Cluster {
         }
         let firsts: BTreeMap<&str, &Group> =
             self.groups.iter().rev().map(|group| (&*group.pool, group)).collect();
-        testing::config(firsts.into_values().map(pool))
+        let consolidates = self.consolidates;
+        testing::config(firsts.into_values().map(|group| pool(group, consolidates)))
     }
 
     fn apply(&mut self, delta: Delta) {
@@ -269,8 +272,11 @@ impl Cluster {
     }
 }
 
-/// The pool of a group: it declares its shape, and clocks start at once.
-fn pool(group: &Group) -> testing::PoolBuilder {
+/// Millionths that a CPU costs in an hour.
+const CPU_PRICE_MICRO: i64 = 10_000;
+
+/// The pool of a group: it declares its shape and price, and clocks start at once.
+fn pool(group: &Group, consolidates: bool) -> testing::PoolBuilder {
     testing::pool(&group.pool).bounds(0, 3 * group.max).with(|pool: &mut Pool| {
         let amounts = Resources::new(group.cpu_milli, group.memory_bytes).with_pods(110);
         let lasting = group.labels.iter().filter(|(key, _)| *key != ZONE_LABEL);
@@ -281,6 +287,10 @@ fn pool(group: &Group) -> testing::PoolBuilder {
             allocatable: amounts,
             ..NodeTemplate::default()
         });
+        pool.price_per_hour_micro = Some(group.cpu_milli * CPU_PRICE_MICRO / 1000);
         pool.scale_down.delay_after_add = Seconds(0);
+        if consolidates {
+            pool.scale_down.policy = Policy::WhenCheaper(Consolidation::default());
+        }
     })
 }

@@ -18,6 +18,10 @@ pub(crate) struct Size {
     pub underused_percent: u32,
     /// Half of the Deployments spread over zones and keep their pods apart; pools have three zones each.
     pub constrained: bool,
+    /// Part of each node that its pods ask for.
+    pub filled_percent: u32,
+    /// True if nodes go where their pods fit elsewhere or on cheaper ones.
+    pub consolidates: bool,
     pub seed: u64,
 }
 
@@ -28,9 +32,10 @@ const PENDING_SETS: u32 = 20;
 const CORES: [i64; 5] = [8, 16, 16, 32, 32];
 const GIB: i64 = 1 << 30;
 
-/// Nodes of ten groups, filled to four fifths with pods of 500 ReplicaSets in three sizes.
+/// Nodes of ten groups, filled with pods of 500 ReplicaSets in three sizes.
 pub(crate) fn generate(size: Size) -> Cluster {
     let mut cluster = Cluster::default();
+    cluster.consolidates = size.consolidates;
     let mut random = Random(size.seed);
     let per_group = size.nodes.div_ceil(GROUPS);
     for index in 0..GROUPS {
@@ -66,8 +71,9 @@ pub(crate) fn generate(size: Size) -> Cluster {
         for number in 0..count {
             let app = format!("app-{}", (first + number) % REPLICA_SETS);
             // Three sizes in turn: a half, one and one and a half of an equal share.
+            let filled = i64::from(size.filled_percent);
             let share =
-                |amount: i64| amount * 8 / 10 * i64::from(1 + number % 3) / 2 / i64::from(full.max(1));
+                |amount: i64| amount * filled / 100 * i64::from(1 + number % 3) / 2 / i64::from(full.max(1));
             cluster.pod(PodSpec {
                 name: format!("p-{index}-{number}"),
                 class: class(&app, share(cpu_milli), share(memory_bytes)),

@@ -1,7 +1,8 @@
 //! Measures the core at scale: time of a change and of a plan, and memory. It decides nothing and checks nothing.
 //!
 //! `make bench-spike` makes up clusters of 1,000, 5,000 and 15,000 nodes, one with spread and anti-affinity, and two with
-//! 20 % and 10 % underused ones; `ARGS="--nodes 5000 --pods 150000 --pending 5000 --seed 1 --underused 20 --constrained 1"`
+//! 20 % and 10 % underused ones, all of the policy WhenUnderutilized and filled to four fifths, and one that is full and of
+//! the policy that pools have by default, WhenCheaper; `ARGS="--nodes 5000 --pods 150000 --pending 5000 --seed 1 --underused 20 --constrained 1 --filled 80 --cheaper 1"`
 //! one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
 //! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
 //! the processor's time: on a machine that does other things, the latter is the truer.
@@ -37,15 +38,31 @@ use generated::Size;
 type Error = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 11;
-/// Nodes, pending pods, whether half of them are constrained, and percent of underused nodes; each other node has 30 pods.
-const TABLE: [(u32, u32, bool, u32); 6] = [
-    (1000, 5000, false, 0),
-    (1000, 5000, true, 0),
-    (5000, 5000, false, 0),
-    (15_000, 10_000, false, 0),
-    (5000, 0, false, 20),
-    (15_000, 0, false, 10),
-];
+/// Each node that is not underused has so many pods.
+const PODS_PER_NODE: u32 = 30;
+const BASE: Size = Size {
+    nodes: 1000,
+    pods: 1000 * PODS_PER_NODE,
+    pending: 5000,
+    underused_percent: 0,
+    constrained: false,
+    filled_percent: 80,
+    consolidates: false,
+    seed: 1,
+};
+
+fn table() -> Vec<Size> {
+    let of = |nodes, pending| Size { nodes, pods: nodes * PODS_PER_NODE, pending, ..BASE };
+    vec![
+        BASE,
+        Size { constrained: true, ..BASE },
+        of(5000, 5000),
+        of(15_000, 10_000),
+        Size { underused_percent: 20, ..of(5000, 0) },
+        Size { underused_percent: 10, ..of(15_000, 0) },
+        Size { filled_percent: 97, consolidates: true, ..of(15_000, 10_000) },
+    ]
+}
 
 fn main() -> Result<(), Error> {
     let asked = Asked::parse(std::env::args().skip(1))?;
@@ -68,7 +85,11 @@ fn main() -> Result<(), Error> {
         measure(&name, recording::read(path)?);
     }
     for size in &asked.sizes {
-        let name = if size.constrained { "constrained" } else { "generated" };
+        let name = match (size.constrained, size.consolidates) {
+            (true, _) => "constrained",
+            (false, true) => "consolidating",
+            (false, false) => "generated",
+        };
         measure(name, generated::generate(*size));
     }
     Ok(())
@@ -83,8 +104,7 @@ struct Asked {
 impl Asked {
     fn parse(words: impl Iterator<Item = String>) -> Result<Self, Error> {
         let mut files = Vec::new();
-        let (mut nodes, mut pods, mut pending, mut underused_percent, mut seed) = (None, None, None, 0, 1);
-        let mut constrained = false;
+        let (mut size, mut pods, mut named) = (BASE, None, false);
         let mut words = words;
         while let Some(word) = words.next() {
             if !word.starts_with("--") {
@@ -93,27 +113,22 @@ impl Asked {
             }
             let number: u32 = words.next().ok_or_else(|| format!("{word} needs a number"))?.parse()?;
             match word.as_str() {
-                "--nodes" => nodes = Some(number),
+                "--nodes" => (size.nodes, named) = (number.max(1), true),
                 "--pods" => pods = Some(number),
-                "--pending" => pending = Some(number),
-                "--underused" => underused_percent = number,
-                "--seed" => seed = number.into(),
-                "--constrained" => constrained = number != 0,
+                "--pending" => size.pending = number,
+                "--underused" => size.underused_percent = number,
+                "--filled" => size.filled_percent = number,
+                "--seed" => size.seed = number.into(),
+                "--constrained" => size.constrained = number != 0,
+                "--cheaper" => size.consolidates = number != 0,
                 _ => return Err(format!("{word} is not known").into()),
             }
         }
-        let size = |(nodes, arriving, constrained, underused): (u32, u32, bool, u32)| Size {
-            nodes: nodes.max(1),
-            pods: pods.unwrap_or(nodes * 30),
-            pending: pending.unwrap_or(arriving),
-            underused_percent: underused,
-            constrained,
-            seed,
-        };
-        let sizes = match nodes {
-            Some(nodes) => vec![size((nodes, 5000, constrained, underused_percent))],
-            None if files.is_empty() => TABLE.map(size).into(),
-            None => Vec::new(),
+        size.pods = pods.unwrap_or(size.nodes * PODS_PER_NODE);
+        let sizes = match named {
+            true => vec![size],
+            false if files.is_empty() => table(),
+            false => Vec::new(),
         };
         Ok(Self { files, sizes })
     }

@@ -404,7 +404,7 @@ fn holds_all(
     for number in 0..offer.count {
         order.push(ctx.snapshot.add_node(&growable.template, format!("replacement-{number}").into()));
     }
-    let destinations = Destinations::new(order);
+    let mut destinations = Destinations::new(order);
     offer.replaced.iter().for_each(|one| ctx.snapshot.set_presence(one.ix, Presence::Ghost));
     let holds = offer.replaced.iter().all(|one| {
         let pods = pods_to_move(one, &ctx.snapshot, scene);

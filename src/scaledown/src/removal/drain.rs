@@ -360,9 +360,7 @@ fn load<'w>(scene: &Scene<'w>, pool: &Pool, node: NodeId, intent: &Intent) -> Lo
     let mut load = Load::default();
     let rules = Rules::of(&pool.scale_down.drain);
     let mut disruptions = Disruptions::of(world);
-    let mut entries: Vec<&'w PodEntry> = world.node(node).pods.iter().map(|id| world.pod(*id)).collect();
-    entries.sort_by(|a, b| a.pod.key.cmp(&b.pod.key));
-    for entry in entries {
+    for entry in world.node(node).pods.iter().map(|id| world.pod(*id)) {
         let pod = &entry.pod;
         let expendable = pod.class.priority < scene.config.cluster.expendable_pods_priority_cutoff;
         if pod.phase.finished() {

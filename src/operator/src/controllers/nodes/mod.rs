@@ -97,6 +97,8 @@ type Statuses = BTreeMap<Arc<str>, NodePoolStatus>;
 
 /// Pause before what failed is tried again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// After a plan as much time passes as it took, so that plans take half a processor at most; but no more than this.
+const REST_AFTER_PLAN_MAX: Duration = Duration::from_secs(1);
 /// A wall clock that is off by so many seconds since the last turn was set; time servers slew by less.
 const CLOCK_JUMP_MIN: i64 = 5;
 /// Time that a graceful stop waits for steps under way.
@@ -124,6 +126,8 @@ pub struct NodeLoop {
     world: World,
     /// Freshness of the world at the last plan.
     freshness: Freshness,
+    /// Duration of the last plan.
+    plan_took: Duration,
     policies: Policies,
     settings: Settings,
     stored: StoredPools,
@@ -171,6 +175,7 @@ impl NodeLoop {
             ports,
             world: World::new(),
             freshness: Freshness::default(),
+            plan_took: Duration::ZERO,
             policies: Policies::default(),
             settings,
             stored: StoredPools::new(),
@@ -289,9 +294,11 @@ impl NodeLoop {
     /// Waits for a wake-up, an outcome, a change of leadership, the stop, or the end of the pause.
     ///
     /// A wake-up is answered a moment later: what one `kubectl apply` brings arrives one object after the other, and nodes
-    /// bought for all of it together are fewer than those bought for each.
+    /// bought for all of it together are fewer than those bought for each. Nor are plans that take long made without a pause:
+    /// in a large cluster there is always a change.
     async fn rest(&mut self, pause: Duration) {
-        self.ports.host.sleep(self.ports.plan_interval_min).await;
+        let least = self.ports.plan_interval_min.max(self.plan_took.min(REST_AFTER_PLAN_MAX));
+        self.ports.host.sleep(least).await;
         let (feed, health) = (self.ports.feed.clone(), self.ports.health.clone());
         let woken = tokio::select! {
             biased;
@@ -307,7 +314,7 @@ impl NodeLoop {
                 self.ports.host.sleep(GATHERING).await;
                 false
             }
-            () = self.ports.host.sleep(pause.saturating_sub(self.ports.plan_interval_min)) => false,
+            () = self.ports.host.sleep(pause.saturating_sub(least)) => false,
         };
         if woken {
             self.gather().await;
@@ -338,6 +345,7 @@ impl NodeLoop {
         let started = self.ports.host.monotonic();
         let plan = headroom_core::plan(self.view(), &self.history, &self.settings.config, now);
         let took = self.ports.host.monotonic() - started;
+        self.plan_took = took;
         if !self.freshness.stale {
             self.blocked_since.note(&plan.reasons.nodes, &self.world, now);
         }
