@@ -5,12 +5,12 @@ use std::collections::BinaryHeap;
 
 use crate::relocation::looks_and_fits;
 use crate::standby::Standby;
-use headroom_cluster::scheduling::snapshot::{ClassIx, Freed, NodeIx, Presence, Snapshot};
+use headroom_cluster::scheduling::snapshot::{ClassIx, FreedMark, NodeIx, Presence, Snapshot};
 use headroom_cluster::world::digest::Amounts;
 use headroom_values::resources::Resources;
 
 /// Nodes by what is free of them, the emptiest first, and of equal ones the first in order. One that is ranked higher than it
-/// is now is ranked anew when its turn comes, and the snapshot tells which got emptier. So many pods, of many nodes, cost one
+/// is now is ranked anew when its turn comes, and the snapshot reports which got emptier. So many pods, of many nodes, cost one
 /// look at all nodes, and not one each.
 #[derive(Clone, Debug)]
 pub(crate) struct Emptiest {
@@ -24,15 +24,14 @@ pub(crate) struct Emptiest {
     /// Free thousandths, and the place in `nodes`. Those that are not of `ranks` are outdated.
     ranked: BinaryHeap<(i64, Reverse<u32>)>,
     /// What got emptier before is in the ranks.
-    since: Freed,
-    /// Amounts that no node has, each with the time of the last look at all nodes: since then only what got emptier may have
-    /// them.
-    lacking: Vec<(Amounts, Freed)>,
+    since: FreedMark,
+    /// Amounts that no node has, each with the time at which that was found: since then only what got emptier may have them.
+    lacking: Vec<(Amounts, FreedMark)>,
 }
 
 /// So many are remembered; pods are of few sizes.
 const LACKING_MAX: usize = 32;
-/// After so many of the emptiest nodes have refused a pod, a look at the amounts of all tells whether to go on.
+/// After so many of the emptiest nodes have refused a pod, the search goes on only if some node has the amounts.
 const REFUSED_MAX: usize = 16;
 
 impl Emptiest {
@@ -142,12 +141,12 @@ impl Emptiest {
     }
 
     /// The last look at all nodes that found none with these amounts.
-    fn lacking_since(&self, asked: Amounts) -> Option<Freed> {
+    fn lacking_since(&self, asked: Amounts) -> Option<FreedMark> {
         self.lacking.iter().filter(|(lacking, _)| lacking.fit(asked)).map(|(_, since)| *since).max()
     }
 
     /// The places of what got emptier; `None` where it may be any.
-    fn freed_places(&self, since: Freed, snapshot: &mut Snapshot<'_>) -> Option<Vec<u32>> {
+    fn freed_places(&self, since: FreedMark, snapshot: &mut Snapshot<'_>) -> Option<Vec<u32>> {
         let freed = snapshot.freed_since(since)?;
         let mut places: Vec<u32> =
             freed.iter().filter_map(|node| self.places.get(node.0 as usize).copied().flatten()).collect();

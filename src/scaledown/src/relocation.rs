@@ -124,20 +124,21 @@ impl Destinations {
         pods: &[(PodRef, NodeIx)],
         mut standby: Standby,
     ) -> Result<(), PodRef> {
-        let mut order: Vec<(i64, i64, PodRef, NodeIx)> = Vec::with_capacity(pods.len());
+        let mut order = Vec::with_capacity(pods.len());
         for (pod, from) in pods {
-            if matches!(pod, PodRef::Standby(_)) {
-                standby.evict(snapshot, *pod, *from);
-                continue;
+            match pod {
+                PodRef::Standby(_) => standby.evict(snapshot, *pod, *from),
+                PodRef::Real(_) | PodRef::Virtual(_) => order.push((*pod, *from)),
             }
-            let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
-            order.push((requests.cpu_milli, requests.memory_bytes, *pod, *from));
         }
-        order.sort_by_key(|(cpu_milli, memory_bytes, _, _)| (*cpu_milli, *memory_bytes));
+        order.sort_by_cached_key(|(pod, _)| {
+            let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
+            (requests.cpu_milli, requests.memory_bytes)
+        });
         // What standby pods keep free is not free for the next node's pods.
         let kept = if snapshot.has_standby() { None } else { self.emptiest.take() };
         let mut emptiest = kept.unwrap_or_else(|| Emptiest::of(&self.order, snapshot, &standby));
-        let placed = place_smallest_first(order, &mut emptiest, snapshot, &mut standby);
+        let placed = place_in_turn(order, &mut emptiest, snapshot, &mut standby);
         if !snapshot.has_standby() {
             self.emptiest = Some(emptiest);
         }
@@ -168,14 +169,14 @@ impl Destinations {
     }
 }
 
-/// Puts each pod on the emptiest node that takes it; amounts come first so that the pods could be ordered by them.
-fn place_smallest_first(
-    pods: Vec<(i64, i64, PodRef, NodeIx)>,
+/// Puts each pod, taken off the node beside it, on the emptiest node that takes it.
+fn place_in_turn(
+    pods: Vec<(PodRef, NodeIx)>,
     emptiest: &mut Emptiest,
     snapshot: &mut Snapshot<'_>,
     standby: &mut Standby,
 ) -> Result<(), PodRef> {
-    for (_, _, pod, from) in pods {
+    for (pod, from) in pods {
         let class = class_to_move(snapshot, pod, from);
         snapshot.remove(pod, from);
         let place = emptiest.taking(class, snapshot, standby).ok_or(pod)?;

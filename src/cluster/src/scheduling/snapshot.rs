@@ -123,11 +123,11 @@ enum Undo {
     Added,
 }
 
-/// A point since when [`Snapshot::freed_since`] tells what got emptier.
+/// A point in time from which [`Snapshot::freed_since`] returns the nodes that got emptier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Freed(usize);
+pub struct FreedMark(usize);
 
-/// Nodes that got emptier, in the order of the changes; the oldest ones are dropped where there are many.
+/// Nodes that got emptier, in the order of the changes; where there are many, all so far are dropped.
 #[derive(Debug, Default)]
 struct FreedNodes {
     nodes: Vec<NodeIx>,
@@ -473,15 +473,15 @@ impl<'w> Snapshot<'w> {
     }
 
     /// From now on nodes that get emptier, or take part again, are remembered.
-    pub fn follow_freed(&mut self) -> Freed {
+    pub fn follow_freed(&mut self) -> FreedMark {
         let freed = self.freed.get_or_insert_default();
-        Freed(freed.dropped_count + freed.nodes.len())
+        FreedMark(freed.dropped_count + freed.nodes.len())
     }
 
     /// The nodes of which more may be free than at `since`, or that take part again; each as often as that happened. `None`
     /// where that is too long ago: then it may be any.
     #[must_use]
-    pub fn freed_since(&self, since: Freed) -> Option<&[NodeIx]> {
+    pub fn freed_since(&self, since: FreedMark) -> Option<&[NodeIx]> {
         let freed = self.freed.as_ref()?;
         freed.nodes.get(since.0.checked_sub(freed.dropped_count)?..)
     }

@@ -275,7 +275,7 @@ impl Cluster {
 /// Millionths that a CPU costs in an hour.
 const CPU_PRICE_MICRO: i64 = 10_000;
 
-/// The pool of a group: it declares its shape and price, and clocks start at once.
+/// The pool of a group: it declares its shape, and its price where that counts; clocks start at once.
 fn pool(group: &Group, consolidates: bool) -> testing::PoolBuilder {
     testing::pool(&group.pool).bounds(0, 3 * group.max).with(|pool: &mut Pool| {
         let amounts = Resources::new(group.cpu_milli, group.memory_bytes).with_pods(110);
@@ -287,9 +287,9 @@ fn pool(group: &Group, consolidates: bool) -> testing::PoolBuilder {
             allocatable: amounts,
             ..NodeTemplate::default()
         });
-        pool.price_per_hour_micro = Some(group.cpu_milli * CPU_PRICE_MICRO / 1000);
         pool.scale_down.delay_after_add = Seconds(0);
         if consolidates {
+            pool.price_per_hour_micro = Some(group.cpu_milli * CPU_PRICE_MICRO / 1000);
             pool.scale_down.policy = Policy::WhenCheaper(Consolidation::default());
         }
     })

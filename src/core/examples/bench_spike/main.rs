@@ -2,7 +2,8 @@
 //!
 //! `make bench-spike` makes up clusters of 1,000, 5,000 and 15,000 nodes, one with spread and anti-affinity, and two with
 //! 20 % and 10 % underused ones, all of the policy WhenUnderutilized and filled to four fifths, and one that is full and of
-//! the policy that pools have by default, WhenCheaper; `ARGS="--nodes 5000 --pods 150000 --pending 5000 --seed 1 --underused 20 --constrained 1 --filled 80 --cheaper 1"`
+//! the policy that pools have by default, WhenCheaper;
+//! `ARGS="--nodes 5000 --pods 150000 --pending 5000 --seed 1 --underused 20 --constrained 1 --filled 80 --cheaper 1"`
 //! one of another size; `ARGS="FILE.json.gz ..."` reads recorded ones, in the
 //! format of the golden vectors' loops. A time is the median of several rounds by the clock, and in parentheses the mean of
 //! the processor's time: on a machine that does other things, the latter is the truer.
