@@ -12,8 +12,9 @@ use headroom_core::world::node::{
 };
 use headroom_core::world::pod::{DO_NOT_DISRUPT_ANNOTATION, Pod, PodClass, PodPhase, protected_until};
 use k8s_openapi::api::core::v1::{self, Node, Taint};
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-use kube::{Client, Error as KubeError};
+use kube::api::{Api, ListParams, ObjectList, Patch, PatchParams, PostParams, Request};
+use kube::{Client, Error as KubeError, Resource};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::carriers::Carriers;
@@ -23,6 +24,25 @@ use headroom_provider::NodeMetadata;
 const SOFT: &str = "PreferNoSchedule";
 /// Nodes of one page of a live list.
 const NODES_PER_PAGE: u32 = 500;
+
+/// A node as far as a look at all of them needs it: decoding the rest would take most of the time.
+#[derive(Clone, Debug, Deserialize)]
+struct Carrier {
+    metadata: CarrierName,
+    #[serde(default)]
+    spec: CarrierId,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct CarrierName {
+    name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+struct CarrierId {
+    #[serde(default, rename = "providerID")]
+    provider_id: String,
+}
 
 /// The calls on nodes and pods that steps are made of.
 pub trait NodeActions: Send + Sync {
@@ -225,13 +245,16 @@ impl NodeActions for KubeActions {
 
     fn carriers(&self) -> BoxFuture<'_, Result<Carriers, ActionError>> {
         Box::pin(async move {
-            let nodes = self.nodes();
+            let nodes = Request::new(Node::url_path(&(), None));
             let mut params = ListParams::default().limit(NODES_PER_PAGE);
             let mut carriers = Carriers::default();
             loop {
-                let page = nodes.list(&params).await.map_err(|error| action_error("nodes", &error))?;
-                for node in &page.items {
-                    carriers.add(node.metadata.name.as_deref().unwrap_or_default(), provider_id(node));
+                let request = nodes.list(&params).map_err(KubeError::BuildRequest);
+                let page: ObjectList<Carrier> = async { self.client.request(request?).await }
+                    .await
+                    .map_err(|error| action_error("nodes", &error))?;
+                for Carrier { metadata, spec } in &page.items {
+                    carriers.add(&metadata.name, &spec.provider_id);
                 }
                 match page.metadata.continue_.filter(|token| !token.is_empty()) {
                     Some(token) => params = params.continue_token(&token),

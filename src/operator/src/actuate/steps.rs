@@ -27,8 +27,6 @@ use headroom_provider::{
 const PARALLEL_CALLS: usize = 16;
 /// Longest from the look at a node to an eviction from it. What has no turn by then is left to the next round.
 const EVICTION_TURN_MAX: Duration = Duration::from_secs(5);
-/// Oldest live look at all nodes that a deletion relies on: those of one turn share one.
-const CARRIERS_AGE_MAX: Duration = Duration::from_secs(2);
 /// Pause before an increase is tried to be taken back again.
 const CANCEL_PAUSE: Seconds = Seconds(10);
 
@@ -342,7 +340,7 @@ impl Executor {
     async fn is_alone(&self, victim: &Victim, facts: &Facts) -> Result<(), StepResult> {
         let unseen = victim.node.is_empty();
         // The watch and the live look may each know of one that the other does not.
-        let live = self.live_carriers().await.map_err(|error| unknown(&error))?;
+        let live = self.live_carriers(unseen).await.map_err(|error| unknown(&error))?;
         let known = facts.others.get(&victim.id).map(|name| &**name);
         match live.other(&victim.id, &victim.node).or(known) {
             None => Ok(()),
@@ -357,12 +355,12 @@ impl Executor {
         }
     }
 
-    /// Returns the nodes that carry each provider id, by a live read that began at most [`CARRIERS_AGE_MAX`] ago.
-    async fn live_carriers(&self) -> Result<Arc<Carriers>, ActionError> {
+    /// Returns the nodes that carry each provider id, by a live read that is young enough for this victim.
+    async fn live_carriers(&self, unseen: bool) -> Result<Arc<Carriers>, ActionError> {
         let asked_at = self.host.monotonic();
         let mut last = self.carriers.lock().await;
         if let Some((began_at, carriers)) = &*last
-            && asked_at <= *began_at + CARRIERS_AGE_MAX
+            && asked_at <= *began_at + carriers.age_max(unseen)
         {
             return Ok(carriers.clone());
         }
@@ -835,5 +833,29 @@ mod tests {
         assert_eq!(done, wanted);
         let refused = executor.taint_candidates(&taints(&["denied"], &["b"])).await;
         assert_eq!(refused, Some(ActionError::Refused("denied".to_owned())));
+    }
+
+    /// Lists of nodes that are read for two deletions with this pause between them.
+    async fn lists(nodes: usize, victim: &'static str, pause: Duration) -> usize {
+        let carried = vec![("n9", "kwok://n9"); nodes];
+        let fake = Arc::new(Fake { live: marked(vec![]), carried, ..Fake::default() });
+        let executor = Executor::new(fake.clone(), fake.clone(), Host::machine());
+        let victims = vec![Victim { node: victim.into(), id: "kwok://n1".into() }];
+        let (pool, intent, group) = ("general".into(), "1-7".into(), "a".into());
+        let step = Step::Delete { pool, intent, group, victims, force: false };
+        executor.run(&step, &facts()).await;
+        tokio::time::sleep(pause).await;
+        executor.run(&step, &facts()).await;
+        let done = fake.done.lock().expect("no panic inside");
+        assert_eq!(done.iter().filter(|what| *what == "delete").count(), 2, "{done:?}");
+        done.iter().filter(|what| *what == "list").count()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn deletions_of_nodes_that_were_looked_at_share_a_list_for_longer_in_a_large_cluster() {
+        let pause = Duration::from_secs(8);
+        assert_eq!((lists(100, "n1", pause).await, lists(5000, "n1", pause).await), (2, 1));
+        assert_eq!(lists(5000, "n1", Duration::from_secs(11)).await, 2, "but not for ever");
+        assert_eq!(lists(5000, "", pause).await, 2, "an instance may have become a node in the meantime");
     }
 }
