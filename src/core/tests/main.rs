@@ -76,6 +76,7 @@ mod surge;
 mod surge_replicas;
 mod terminating;
 mod topology;
+mod turns;
 mod unbound;
 mod unknown_shapes;
 mod volumes;

@@ -6,6 +6,7 @@ use headroom_core::config::Pool;
 use headroom_core::history::{Action, Decision, DecisionAction, PoolHistory};
 use headroom_core::known::Known;
 use headroom_core::nodes::scale_down::drainability::{Disruptions, Drainability, Rules};
+use headroom_core::nodes::scale_down::turns;
 use headroom_core::nodes::scale_down::utilization::{Measure, Share, utilization};
 use headroom_core::nodes::state::group_settings::GroupSettings;
 use headroom_core::reason::Reason;
@@ -262,6 +263,10 @@ fn when(
                     (own.unneeded_for(), "unneededFor")
                 };
                 at(&format!("{field} of {length} is over"), since.plus(length));
+            } else if let parts @ 2.. = turns::parts(opened.world.pods_count()) {
+                explanation.next.push(format!(
+                    "one of the next plans tries its pods on other nodes: each tries one of {parts} parts of this cluster"
+                ));
             }
         }
         Reason::InCooldown => {

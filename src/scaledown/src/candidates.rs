@@ -201,24 +201,21 @@ pub fn open_to_removal(pool: &Pool, scene: &Scene<'_>) -> bool {
     open
 }
 
-/// True if a node's digest shows that [`classify`] would call it not underutilized: most nodes need no second look. Only
-/// for members of pools that are [`open_to_removal`].
+/// True if a node is above its threshold, as far as its digest shows; `None` if that takes a look at its pods or devices.
 #[must_use]
-pub fn is_busy(digest: &NodeDigest, pool: &Pool, settings: GroupSettings<'_>, config: &Config) -> bool {
+pub fn is_digest_above(digest: &NodeDigest, settings: GroupSettings<'_>, config: &Config) -> Option<bool> {
     let NodeDigest { requested, allocatable, .. } = *digest;
     let summed = digest.unusual_count == 0 && config.cluster.expendable_pods_priority_cutoff <= 0;
     let measured = allocatable.cpu_milli != 0 && allocatable.memory_bytes != 0 && !digest.extended;
     let share = |requested, allocatable| Share { requested, allocatable };
-    pool.scale_down.policy == Policy::WhenUnderutilized
-        && digest.is_ordinary()
-        && summed
-        && measured
-        && settings.counts_all_pods()
-        && deciding(
+    let above = || {
+        deciding(
             share(requested.cpu_milli, allocatable.cpu_milli),
             share(requested.memory_bytes, allocatable.memory_bytes),
         )
         .exceeds_percent(settings.utilization_threshold_percent())
+    };
+    (summed && measured && settings.counts_all_pods()).then(above)
 }
 
 /// Classifies one node that no open removal names. An `outdated` one may go whatever its use.
@@ -517,7 +514,5 @@ pub fn protection_end(id: NodeId, scene: &Scene<'_>) -> Option<UnixTime> {
 /// True if the node may take pods of others: it is there, real, and nothing is known against it.
 #[must_use]
 pub fn takes_pods(ix: NodeIx, snapshot: &Snapshot<'_>) -> bool {
-    let view = snapshot.node(ix);
-    view.presence() == Presence::Present
-        && view.real().is_some_and(|(_, node)| node.ready == Readiness::Ready)
+    snapshot.presence(ix) == Presence::Present && snapshot.is_ready(ix)
 }

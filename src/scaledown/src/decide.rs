@@ -21,6 +21,7 @@ use crate::standby::Waiting;
 use crate::surge::Surges;
 use crate::terminating::Ending;
 use crate::trial;
+use crate::turns::{Turn, scattered};
 use crate::verdicts::{self, Verdict};
 use crate::whole::Wholes;
 use crate::zone_balance;
@@ -28,13 +29,12 @@ use headroom_cluster::history::fit::trim_unneeded;
 use headroom_cluster::history::{History, PoolHistory, RemovalPhase};
 use headroom_cluster::scheduling::snapshot::{NodeIx, PodRef, Presence, Snapshot};
 use headroom_cluster::world::NodeId;
-use headroom_cluster::world::digest::NodeDigest;
 use headroom_cluster::world::node::POOL_LABEL;
 use headroom_cluster::world::running_gangs::RunningGangs;
 use headroom_pools::config::Mode;
 use headroom_pools::interruption;
 use headroom_pools::plan::{PreviewAction, Step};
-use headroom_pools::state::foreign::{Membership, Ownership};
+use headroom_pools::state::foreign::Ownership;
 use headroom_pools::state::group_settings::{GroupSettings, KnownSettings};
 use headroom_pools::verdicts::NodeVerdicts;
 use headroom_values::reason::Reason;
@@ -144,7 +144,7 @@ pub(crate) struct Pass<'a, 's> {
     outdated: Vec<Candidate>,
     pub(crate) second_choice: Vec<Candidate>,
     outdated_counts: BTreeMap<Arc<str>, u32>,
-    settings: KnownSettings<'s>,
+    pub(crate) settings: KnownSettings<'s>,
     verdicts: NodeVerdicts,
     preview: BTreeMap<Arc<str>, PreviewAction>,
     steps: Vec<Step>,
@@ -287,7 +287,8 @@ impl<'a, 's> Pass<'a, 's> {
             config.pools.iter().map(|pool| candidates::open_to_removal(pool, self.scene)).collect();
         self.verdicts.reserve(snapshot.real_count());
         let rotations = self.rotations(history);
-        for (id, name, digest) in self.scene.world.digests() {
+        let turn = Turn::at(self.scene.now, self.scene.world.pods_count());
+        for (place, (id, name, digest)) in self.scene.world.digests().enumerate() {
             let pool = self.pool_of(id);
             let outdated = if rotations.is_empty() { None } else { self.outdated_now(id) };
             let outdated =
@@ -301,10 +302,10 @@ impl<'a, 's> Pass<'a, 's> {
                 && outdated.is_none()
                 && !self.interrupted.contains_key(&id)
                 && open[member.pool]
-                && self.is_busy(digest, member)
-                && !self.scene.world.devices().has_slices_of(name)
+                && let Some(reason) =
+                    self.stays_unseen((id, name, digest), member, turn.has(place), clocks[member.pool])
             {
-                self.verdict(id, pool, Reason::NotUnderutilized.into());
+                self.verdict(id, pool, reason.into());
                 continue;
             }
             let Some(ix) = snapshot.index_of(id) else { continue };
@@ -402,12 +403,6 @@ impl<'a, 's> Pass<'a, 's> {
         let reason = rotations.get(&candidate.pool).copied().unwrap_or(Reason::AwaitsRotation);
         self.verdict(node, pool, reason.into());
         self.outdated.push(candidate);
-    }
-
-    fn is_busy(&mut self, digest: &NodeDigest, member: &Membership<'s>) -> bool {
-        let Scene { world, config, .. } = *self.scene;
-        let settings = self.settings.of(member, config, world);
-        candidates::is_busy(digest, &config.pools[member.pool], settings, config)
     }
 
     pub(crate) fn keep_clock(&mut self, pool: Option<usize>, node: &Arc<str>, since: Option<UnixTime>) {
@@ -579,12 +574,8 @@ fn begin_elsewhere(found: &mut [Candidate], history: &History, scene: &Scene<'_>
         |one: &Candidate| scene.config.pools[one.pool].mode == Mode::Apply && one.guarded_by.is_none();
     let first = found.partition_point(|one| may_go(one) && !one.is_one_of_many());
     let count = found[first..].partition_point(may_go);
-    if let Some(last) = u64::try_from(count).ok().filter(|count| 1 < *count) {
-        let seconds = scene.now.0.unsigned_abs();
-        // Instants of plans are no even numbers of seconds apart: every candidate gets its turn.
-        let scattered = seconds.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        let begin = usize::try_from(scattered % last).unwrap_or(0);
-        found[first..first + count].rotate_left(begin);
+    if 1 < count {
+        found[first..first + count].rotate_left(scattered(scene.now, count));
     }
 }
 

@@ -1,13 +1,12 @@
 //! The emptiest node that takes a pod, which is where the scheduler puts it. It puts none there itself.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 
+use crate::rankings::{Rankings, permille};
 use crate::relocation::looks_and_fits;
 use crate::standby::Standby;
 use headroom_cluster::scheduling::snapshot::{ClassIx, FreedMark, NodeIx, Presence, Snapshot};
 use headroom_cluster::world::digest::Amounts;
-use headroom_values::resources::Resources;
 
 /// Nodes by what is free of them, the emptiest first, and of equal ones the first in order. One that is ranked higher than it
 /// is now is ranked anew when its turn comes, and the snapshot reports which got emptier. So many pods, of many nodes, cost one
@@ -15,14 +14,15 @@ use headroom_values::resources::Resources;
 #[derive(Clone, Debug)]
 pub(crate) struct Emptiest {
     nodes: Vec<NodeIx>,
+    /// From here on they take part only where they are on their way with standby pods.
+    coming: u32,
     /// What each offers.
     sizes: Vec<Amounts>,
     /// Places in `nodes`, by index of the node.
     places: Vec<Option<u32>>,
     /// Free thousandths under which each is ranked; `None` while it does not take part.
     ranks: Vec<Option<i64>>,
-    /// Free thousandths, and the place in `nodes`. Those that are not of `ranks` are outdated.
-    ranked: BinaryHeap<(i64, Reverse<u32>)>,
+    rankings: Rankings,
     /// What got emptier before is in the ranks.
     since: FreedMark,
     /// Amounts that no node has, each with the time at which that was found: since then only what got emptier may have them.
@@ -42,11 +42,12 @@ impl Emptiest {
         for (place, ix) in (0..).zip(&nodes) {
             places[ix.0 as usize] = Some(place);
         }
-        let sizes = nodes.iter().map(|ix| Amounts::of(snapshot.node(*ix).allocatable())).collect();
+        let sizes: Vec<Amounts> = nodes.iter().map(|ix| snapshot.size(*ix)).collect();
         let ranks = vec![None; nodes.len()];
         let since = snapshot.follow_freed();
-        let lacking = Vec::new();
-        let mut emptiest = Self { nodes, sizes, places, ranks, ranked: BinaryHeap::new(), since, lacking };
+        let rankings = Rankings::of(&sizes);
+        let coming = u32::try_from(order.len()).expect("indexes of nodes fit 32 bits");
+        let mut emptiest = Self { nodes, coming, sizes, places, ranks, rankings, since, lacking: Vec::new() };
         emptiest.rank_all(snapshot, standby);
         emptiest
     }
@@ -55,8 +56,8 @@ impl Emptiest {
         // The scan itself is cheap beside a check, but not for nothing.
         snapshot.work_units += u64::try_from(self.nodes.len()).unwrap_or(u64::MAX) / 8;
         self.ranks = self.all().map(|place| self.rank(place, snapshot, standby)).collect();
-        let ranked = (0..).zip(&self.ranks).filter_map(|(place, rank)| Some(((*rank)?, Reverse(place))));
-        self.ranked = ranked.collect();
+        let ranked = (0..).zip(&self.ranks);
+        self.rankings.rank_all(ranked.filter_map(|(place, rank)| Some(((*rank)?, Reverse(place)))));
     }
 
     /// All places.
@@ -64,11 +65,22 @@ impl Emptiest {
         0..u32::try_from(self.nodes.len()).expect("indexes of nodes fit 32 bits")
     }
 
-    /// Free thousandths of a node; `None` if it does not take part.
+    /// Free cpu and memory of a node in thousandths of what it offers, summed: what the scheduler's LeastAllocated looks at, which
+    /// takes less than nothing for nothing. `None` if it does not take part.
     fn rank(&self, place: u32, snapshot: &Snapshot<'_>, standby: &Standby) -> Option<i64> {
+        let free = self.free(place, snapshot, standby)?;
+        let size = self.sizes[place as usize];
+        let cpu = permille(free.cpu_milli, size.cpu_milli);
+        Some(cpu.saturating_add(permille(free.memory_bytes, size.memory_bytes)))
+    }
+
+    /// What is free of a node, with what standby pods keep free; `None` if it does not take part.
+    fn free(&self, place: u32, snapshot: &Snapshot<'_>, standby: &Standby) -> Option<Amounts> {
         let node = self.nodes[place as usize];
-        let takes_part = snapshot.node(node).presence() == Presence::Present;
-        let free = || free_permille(self.sizes[place as usize], snapshot.room(node), standby.requests(node));
+        let kept = standby.requests(node);
+        let takes_part = snapshot.presence(node) == Presence::Present
+            && (place < self.coming || standby.coming.contains(&node));
+        let free = || kept.map_or(snapshot.room(node), |kept| snapshot.room(node).with(Amounts::of(kept)));
         takes_part.then(free)
     }
 
@@ -78,12 +90,15 @@ impl Emptiest {
         let Some(freed) = snapshot.freed_since(since) else {
             return self.rank_all(snapshot, standby);
         };
-        for node in freed {
-            let Some(place) = self.places.get(node.0 as usize).copied().flatten() else { continue };
+        let freed = freed.iter().filter_map(|node| self.places.get(node.0 as usize).copied().flatten());
+        // One that is on its way takes part again when standby pods have come back to it, which frees nothing.
+        let coming = self.coming..self.all().end;
+        let places: Vec<u32> = freed.chain(coming).collect();
+        for place in places {
             let Some(free) = self.rank(place, snapshot, standby) else { continue };
             if self.ranks[place as usize].is_none_or(|rank| rank < free) {
                 self.ranks[place as usize] = Some(free);
-                self.ranked.push((free, Reverse(place)));
+                self.rankings.push((free, Reverse(place)));
             }
         }
     }
@@ -105,7 +120,7 @@ impl Emptiest {
         }
         let (mut found, mut refused) = (None, Vec::new());
         while !snapshot.is_spent()
-            && let Some((ranked, Reverse(place))) = self.ranked.pop()
+            && let Some((ranked, Reverse(place))) = self.rankings.pop(asked)
         {
             if !self.is_current(ranked, place, snapshot, standby) {
                 continue;
@@ -116,14 +131,14 @@ impl Emptiest {
                 found = Some(node);
                 break;
             }
-            if refused.len() == REFUSED_MAX && self.note_lacking(asked, self.all(), snapshot) {
+            if refused.len() == REFUSED_MAX && self.note_lacking(asked, self.all(), snapshot, standby) {
                 break;
             }
         }
         if found.is_none() && refused.len() < REFUSED_MAX {
-            self.note_lacking(asked, self.all(), snapshot);
+            self.note_lacking(asked, self.all(), snapshot, standby);
         }
-        self.ranked.extend(refused);
+        refused.into_iter().for_each(|ranked| self.rankings.push(ranked));
         found.filter(|_| !snapshot.is_spent())
     }
 
@@ -135,7 +150,7 @@ impl Emptiest {
         let rank = self.rank(place, snapshot, standby);
         self.ranks[place as usize] = rank;
         if let Some(free) = rank.filter(|free| *free != ranked) {
-            self.ranked.push((free, Reverse(place)));
+            self.rankings.push((free, Reverse(place)));
         }
         rank == Some(ranked)
     }
@@ -171,24 +186,21 @@ impl Emptiest {
         let found = nodes.find(|node| takes(class, *node, snapshot, standby));
         if found.is_none() {
             let asked = Amounts::of(&snapshot.class(class).requests);
-            self.note_lacking(asked, ranked.into_iter().map(|(_, place)| place), snapshot);
+            self.note_lacking(asked, ranked.into_iter().map(|(_, place)| place), snapshot, standby);
         }
         found.filter(|_| !snapshot.is_spent())
     }
 
-    /// True, and remembered, if no node has these amounts, because none of `places` has, which are all that might. Not known
-    /// where standby pods count as room, since nodes have more than they show then.
+    /// True, and remembered, if no node has these amounts, because none of `places` has, which are all that might.
     fn note_lacking(
         &mut self,
         asked: Amounts,
         mut places: impl Iterator<Item = u32>,
         snapshot: &Snapshot<'_>,
+        standby: &Standby,
     ) -> bool {
-        let has = |place: u32| {
-            let node = self.nodes[place as usize];
-            asked.fit(snapshot.room(node)) && snapshot.node(node).presence() == Presence::Present
-        };
-        if snapshot.is_spent() || snapshot.has_standby() || places.any(has) {
+        let has = |place: u32| self.free(place, snapshot, standby).is_some_and(|free| asked.fit(free));
+        if snapshot.is_spent() || places.any(has) {
             return false;
         }
         self.lacking.retain(|(lacking, _)| !asked.fit(*lacking));
@@ -211,17 +223,6 @@ fn takes(class: ClassIx, node: NodeIx, snapshot: &mut Snapshot<'_>, standby: &St
     fits
 }
 
-/// Free cpu and memory in thousandths of what the node offers, summed: what the scheduler's LeastAllocated looks at. What
-/// standby pods keep free is free.
-fn free_permille(size: Amounts, room: Amounts, kept_free: Option<&Resources>) -> i64 {
-    let part = |all: i64, free: i64, kept_free: i64| {
-        if all <= 0 { 0 } else { free.saturating_add(kept_free).saturating_mul(1000) / all }
-    };
-    let kept = kept_free.map(Amounts::of).unwrap_or_default();
-    let cpu = part(size.cpu_milli, room.cpu_milli, kept.cpu_milli);
-    cpu.saturating_add(part(size.memory_bytes, room.memory_bytes, kept.memory_bytes))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -238,14 +239,22 @@ mod tests {
     }
 
     /// What [`Emptiest::taking`] finds, by a look at all nodes.
-    fn by_scan(order: &[NodeIx], class: ClassIx, snapshot: &mut Snapshot<'_>) -> Option<NodeIx> {
+    fn by_scan(
+        order: &[NodeIx],
+        class: ClassIx,
+        snapshot: &mut Snapshot<'_>,
+        standby: &Standby,
+    ) -> Option<NodeIx> {
         let mut best: Option<(i64, NodeIx)> = None;
-        for ix in order {
+        for ix in order.iter().chain(&standby.coming) {
             let size = Amounts::of(snapshot.node(*ix).allocatable());
-            let free = free_permille(size, snapshot.room(*ix), None);
+            let kept = standby.requests(*ix).map(Amounts::of).unwrap_or_default();
+            let room = snapshot.room(*ix);
+            let free = permille(room.cpu_milli + kept.cpu_milli, size.cpu_milli)
+                + permille(room.memory_bytes + kept.memory_bytes, size.memory_bytes);
             if snapshot.node(*ix).presence() == Presence::Present
                 && best.is_none_or(|(most, _)| most < free)
-                && snapshot.fits(class, *ix)
+                && takes(class, *ix, snapshot, standby)
             {
                 best = Some((free, *ix));
             }
@@ -277,7 +286,7 @@ mod tests {
                     _ => plain,
                 };
                 let class = snapshot.class_ix(&wanted.class());
-                let expected = by_scan(&order, class, &mut snapshot);
+                let expected = by_scan(&order, class, &mut snapshot, &Standby::default());
                 assert_eq!(
                     emptiest.taking(class, &mut snapshot, &Standby::default()),
                     expected,
@@ -320,13 +329,62 @@ mod tests {
                         let plain = pod("w").cpu(["100m", "500m", "1", "3"][draw(4)]);
                         let bound = plain.clone().selector(headroom_cluster::world::node::ZONE_LABEL, "a");
                         let class = snapshot.class_ix(&if draw(2) == 0 { bound } else { plain }.class());
-                        let expected = by_scan(&order, class, &mut snapshot);
+                        let expected = by_scan(&order, class, &mut snapshot, &Standby::default());
                         let found = emptiest.taking(class, &mut snapshot, &Standby::default());
                         assert_eq!(found, expected, "seed {seed}, step {step}");
                         if let Some(place) = found {
                             snapshot.place(PodRef::Virtual(class), place);
                         }
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_ranking_holds_while_standby_pods_move() {
+        for seed in 0..200 {
+            let mut draw = draws(seed);
+            let mut builder = world();
+            for index in 0..4 + draw(12) {
+                let name = format!("n{index:02}");
+                let made = node(&name).cpu(["2", "4"][draw(2)]);
+                builder = builder.node(if index == 0 { made.unready_for(5) } else { made });
+                builder = builder.pod(pod(&format!("p{index}")).cpu("1").on(&name));
+            }
+            let world = builder.build();
+            let mut snapshot = Snapshot::new(&world);
+            let all: Vec<NodeIx> = snapshot.indexes().collect();
+            let kept = snapshot.class_ix(&pod("kept").cpu("700m").class());
+            for _ in 0..4 {
+                let standby = snapshot.add_standby(kept, "capacitybuffer/default/b".into());
+                snapshot.place(standby, all[draw(all.len())]);
+            }
+            // The first one is not ready: it takes part while it has standby pods.
+            let order = &all[1..];
+            let standby = Standby::of(&snapshot);
+            let mut emptiest = Emptiest::of(order, &mut snapshot, &standby);
+            for step in 0..100 {
+                let mut standby = Standby::of(&snapshot);
+                let class = snapshot.class_ix(&pod("w").cpu(["100m", "500m", "1", "3"][draw(4)]).class());
+                let mark = snapshot.checkpoint();
+                for _ in 0..2 {
+                    let expected = by_scan(order, class, &mut snapshot, &standby);
+                    let found = emptiest.taking(class, &mut snapshot, &standby);
+                    assert_eq!(found, expected, "seed {seed}, step {step}");
+                    let Some(place) = found else { break };
+                    standby.lift(&mut snapshot, place);
+                    snapshot.place(PodRef::Virtual(class), place);
+                }
+                let put_back = standby.put_back(&mut snapshot, order);
+                if put_back.is_err() || draw(2) == 0 {
+                    snapshot.rollback(mark);
+                }
+                if draw(3) == 0 {
+                    let one = order[draw(order.len())];
+                    let real = |pod: &PodRef| !matches!(pod, PodRef::Standby(_));
+                    let pods: Vec<PodRef> = snapshot.pods(one).filter(real).collect();
+                    pods.first().map(|pod| snapshot.remove(*pod, one));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! Scale-down: choice of the nodes that go now, their removal, and the nodes that come in place of others.
 //!
 //! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
-//! `device_utilization`, `drainability`, `minimums`), `promised` keeps room that pods are waiting for, `trial` looks for
+//! `device_utilization`, `drainability`, `minimums`) that has its turn (`turns`), `promised` keeps room that pods are waiting for, `trial` looks for
 //! other places for the pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's
 //! clock, `terminating` foresees nodes whose pods are ending, `zone_balance` orders equal candidates, `budgets`, `whole`,
 //! `together` and `gangs` bound what leaves at once, `bundles` shares intents, `surge` finds workloads that may have one
@@ -29,6 +29,7 @@ mod interrupted;
 mod message;
 mod minimums;
 mod promised;
+mod rankings;
 pub mod relocation;
 pub mod removal;
 pub mod rotation;
@@ -38,6 +39,7 @@ mod surge;
 mod terminating;
 mod together;
 mod trial;
+pub mod turns;
 pub mod unregistered;
 pub mod utilization;
 pub mod verdicts;

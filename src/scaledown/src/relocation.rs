@@ -16,7 +16,7 @@ pub struct Destinations {
     order: Vec<NodeIx>,
     start: FxHashMap<ClassIx, usize>,
     log: Vec<(ClassIx, usize)>,
-    /// The same nodes by what is free of them, once asked for; not where standby pods count as room.
+    /// The same nodes by what is free of them, once asked for.
     emptiest: Option<Emptiest>,
 }
 
@@ -135,11 +135,12 @@ impl Destinations {
             let requests = &snapshot.class(snapshot.class_of(*pod)).requests;
             (requests.cpu_milli, requests.memory_bytes)
         });
-        // What standby pods keep free is not free for the next node's pods.
-        let kept = if snapshot.has_standby() { None } else { self.emptiest.take() };
+        // Where standby pods count as room, they do wherever they are: moving them changes no rank.
+        let holds_for_all = standby.is_whole || !snapshot.has_standby();
+        let kept = if holds_for_all { self.emptiest.take() } else { None };
         let mut emptiest = kept.unwrap_or_else(|| Emptiest::of(&self.order, snapshot, &standby));
         let placed = place_in_turn(order, &mut emptiest, snapshot, &mut standby);
-        if !snapshot.has_standby() {
+        if holds_for_all {
             self.emptiest = Some(emptiest);
         }
         placed?;

@@ -74,13 +74,15 @@ pub struct Standby {
     pub(super) coming: Vec<NodeIx>,
     /// Each with the node that it was on, unless that node goes.
     lifted: Vec<(PodRef, Option<NodeIx>)>,
+    /// True if it has all of the snapshot.
+    pub(super) is_whole: bool,
 }
 
 impl Standby {
     /// All standby pods of the snapshot.
     #[must_use]
     pub fn of(snapshot: &Snapshot<'_>) -> Self {
-        let mut standby = Self::default();
+        let mut standby = Self { is_whole: true, ..Self::default() };
         if !snapshot.has_standby() {
             return standby;
         }

@@ -144,9 +144,8 @@ impl Snapshot<'_> {
         if !Amounts::of(asked).fit(self.room(node)) {
             return false;
         }
-        let view = self.node(node);
         let rare = asked.ephemeral_bytes != 0 || asked.extended_iter().next().is_some();
-        view.presence() == Presence::Present && (!rare || self.shortfall(asked, node).is_none())
+        self.presence(node) == Presence::Present && (!rare || self.shortfall(asked, node).is_none())
     }
 
     /// The first resource that is short on a node. Extended resources that its devices serve are left to the devices.

@@ -14,9 +14,9 @@ use crate::scheduling::node_views::NodeViews;
 use crate::scheduling::shares::Shares;
 use crate::scheduling::topology::Topology;
 use crate::scheduling::volumes::{ClassVolumes, NodeVolumes};
-use crate::world::digest::Amounts;
+use crate::world::digest::{Amounts, NodeDigest};
 use crate::world::interner::InternedId;
-use crate::world::node::{HOSTNAME_LABEL, Node};
+use crate::world::node::{HOSTNAME_LABEL, Node, Readiness};
 use crate::world::pod::PodClass;
 use crate::world::provider::OpenLabels;
 use crate::world::volume::Volume;
@@ -230,7 +230,7 @@ impl<'w> Snapshot<'w> {
     /// Those of them with pods that are not bound to them, or without some that are, in order.
     #[must_use]
     pub fn changed(&self) -> Vec<NodeIx> {
-        let is_changed = |ix: &NodeIx| !self.untouched(*ix) && self.node(*ix).presence != Presence::Gone;
+        let is_changed = |ix: &NodeIx| !self.untouched(*ix) && self.presence(*ix) != Presence::Gone;
         let mut changed: Vec<NodeIx> = self.touched().filter(is_changed).collect();
         changed.sort_unstable();
         changed
@@ -252,6 +252,30 @@ impl<'w> Snapshot<'w> {
     #[must_use]
     pub fn node(&self, node: NodeIx) -> &NodeView<'w> {
         &self.nodes[node]
+    }
+
+    /// True if it takes part. As what follows, without making a view: for looks at all nodes.
+    #[must_use]
+    pub fn presence(&self, node: NodeIx) -> Presence {
+        self.nodes.made(node).map_or(Presence::Present, |view| view.presence)
+    }
+
+    /// Cpu, memory and pods that the node offers.
+    #[must_use]
+    pub fn size(&self, node: NodeIx) -> Amounts {
+        let looked_at = self.nodes.made(node).map(|view| Amounts::of(view.allocatable()));
+        looked_at.or_else(|| Some(self.digest(node)?.allocatable)).unwrap_or_default()
+    }
+
+    /// True for a node of the world that is ready.
+    #[must_use]
+    pub fn is_ready(&self, node: NodeIx) -> bool {
+        self.digest(node).is_some_and(|digest| digest.ready == Readiness::Ready)
+    }
+
+    /// A node of the world in short; `None` for an added one.
+    fn digest(&self, node: NodeIx) -> Option<&'w NodeDigest> {
+        self.nodes.real().get(node.0 as usize).map(|id| self.world.digest(*id))
     }
 
     /// The index of a delivered node of the world.

@@ -71,6 +71,16 @@ impl Amounts {
         }
     }
 
+    /// Returns the sum.
+    #[must_use]
+    pub fn with(self, more: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.saturating_add(more.cpu_milli),
+            memory_bytes: self.memory_bytes.saturating_add(more.memory_bytes),
+            pods: self.pods.saturating_add(more.pods),
+        }
+    }
+
     /// True if `self` fits into `free`; a request of zero fits always.
     #[must_use]
     pub fn fit(self, free: Self) -> bool {

@@ -356,12 +356,9 @@ pub fn may_come_round(class: &PodClass) -> bool {
 
 /// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
 fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize, limit: u64) -> Vec<NodeIx> {
-    let roomy: Vec<NodeIx> = snapshot
-        .nodes()
-        .take_while(|(ix, _)| (ix.0 as usize) < old_nodes)
-        .map(|(ix, _)| ix)
-        .filter(|ix| snapshot.roomy(class, *ix))
-        .collect();
+    // Gone ones too: none of them is roomy, and leaving them out before would take a look at each.
+    let old = (0..).map(NodeIx).take(old_nodes);
+    let roomy: Vec<NodeIx> = old.filter(|ix| snapshot.roomy(class, *ix)).collect();
     snapshot.work_units += u64::try_from((old_nodes + roomy.len()) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
     let hosts = |node: &NodeIx| snapshot.could_host_within(class, *node, limit);
     roomy.into_iter().filter(hosts).collect()
