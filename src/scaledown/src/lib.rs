@@ -1,13 +1,14 @@
 //! Scale-down: choice of the nodes that go now, their removal, and the nodes that come in place of others.
 //!
 //! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
-//! `device_utilization`, `drainability`, `minimums`) that has its turn (`turns`), `promised` keeps room that pods are waiting for, `trial` looks for
-//! other places for the pods (`relocation`, beside buffers as the scheduler sees them: `standby`) and keeps the node's
-//! clock, `terminating` foresees nodes whose pods are ending, `zone_balance` orders equal candidates, `budgets`, `whole`,
-//! `together` and `gangs` bound what leaves at once, `bundles` shares intents, `surge` finds workloads that may have one
-//! replica more where a budget keeps the node, `second_choice` collects what a preferred pool could take over,
-//! `eviction_cooldown` leaves pods alone that came in place of evicted ones, `verdicts` keeps one reason for each node, and
-//! `candidate_taints` keeps pods away from nodes that go next. `unregistered` deletes instances that never became nodes.
+//! `device_utilization`, `drainability`, `minimums`) that has its turn (`turns`), `promised` keeps room that pods are
+//! waiting for, `trial` looks for other places for the pods (`relocation`, beside buffers as the scheduler sees them:
+//! `standby`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance` orders
+//! equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
+//! `surge` finds workloads that may have one replica more where a budget keeps the node, `second_choice` collects what
+//! a preferred pool could take over, `eviction_cooldown` leaves pods alone that came in place of evicted ones,
+//! `verdicts` keeps one reason for each node, and `candidate_taints` keeps pods away from nodes that go next.
+//! `unregistered` deletes instances that never became nodes.
 //!
 //! `removal` gives each open removal its next step. `rotation` replaces nodes that are old or outdated, `consolidation`
 //! those that cheaper ones could replace: what comes in their place is bought first.

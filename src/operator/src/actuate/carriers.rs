@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+/// Age up to which any deletion relies on a look at all nodes.
 const AGE_MAX: Duration = Duration::from_secs(2);
+/// Where it may be older than that, so much for each node, and no more than the longest.
 const AGE_PER_NODE: Duration = Duration::from_millis(2);
 const AGE_LONGEST: Duration = Duration::from_secs(30);
 

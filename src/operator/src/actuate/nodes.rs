@@ -248,11 +248,11 @@ impl NodeActions for KubeActions {
             let nodes = Request::new(Node::url_path(&(), None));
             let mut params = ListParams::default().limit(NODES_PER_PAGE);
             let mut carriers = Carriers::default();
+            let failed = |error: &KubeError| action_error("nodes", error);
             loop {
-                let request = nodes.list(&params).map_err(KubeError::BuildRequest);
-                let page: ObjectList<Carrier> = async { self.client.request(request?).await }
-                    .await
-                    .map_err(|error| action_error("nodes", &error))?;
+                let request = nodes.list(&params).map_err(|error| failed(&KubeError::BuildRequest(error)))?;
+                let page: ObjectList<Carrier> =
+                    self.client.request(request).await.map_err(|error| failed(&error))?;
                 for Carrier { metadata, spec } in &page.items {
                     carriers.add(&metadata.name, &spec.provider_id);
                 }
