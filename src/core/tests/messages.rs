@@ -152,6 +152,25 @@ fn each_group_that_is_held_back_is_reported_once() {
 }
 
 #[test]
+fn pool_answers_a_pod_bound_to_a_zone_with_what_holds_back_the_group_of_that_zone() {
+    let key = BackoffKey { group: "g-1".into(), ..BackoffKey::default() };
+    let mut memory = PoolHistory::default();
+    backoff::register(&mut memory, key, FailureClass::OutOfCapacity, "", NOW, &ScaleUp::default());
+    let history = History { pools: [("a".into(), memory)].into() };
+    let answered = |zone: &str| {
+        let bound = pod("web").cpu("4").selector(ZONE_LABEL, zone);
+        let world = world().group("a", "g-1", "z-1", 0).group("a", "g-2", "z-2", 0).pod(bound).build();
+        let found = plan(&world, &history, &config([pool("a")]), NOW);
+        assert_eq!(found.steps.is_empty(), zone == "z-1");
+        found.reasons.pods[0].pools.first().map(|one| (one.reason, one.message.to_string()))
+    };
+    let (reason, message) = answered("z-1").expect("an answer");
+    assert_eq!(reason, Reason::BackingOff, "{message}");
+    assert!(message.starts_with("group g-1 is held back until "), "{message}");
+    assert_eq!(answered("z-2"), None, "a node is bought");
+}
+
+#[test]
 fn what_a_pool_in_preview_would_buy_is_reported_with_its_pods() {
     let previewed = |pods: usize, min: u32| {
         let world = world().group("a", "g", "", 0).pods(pod("web").cpu("4").times(pods)).build();

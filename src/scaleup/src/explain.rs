@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::context::Context;
 use crate::demand;
-use crate::limits::Limit;
+use crate::limits::{self, Limit};
 use headroom_cluster::history::{Considered, EXAMPLES_MAX, History, Refusal as Refused};
 use headroom_cluster::scheduling::{ClassIx, Refusal, TemplateNode};
 use headroom_pools::config::Mode;
@@ -58,7 +58,7 @@ fn answer_limit(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx, unplaced
     if let Some(refusal) = refusal(ctx, pool, class) {
         return refusal;
     }
-    if let Some(barrier) = crate::barrier(ctx, pool) {
+    if let Some(barrier) = crate::barrier(ctx, pool).or_else(|| groups_barrier(ctx, pool, class)) {
         return barrier;
     }
     let preview = ctx.config.pool(pool).is_some_and(|pool| pool.mode == Mode::Preview);
@@ -107,6 +107,25 @@ fn refusal(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx) -> Option<Lim
         None if groups.is_empty() => None,
         None => Some(Limit::new(Reason::TemplateUnknown, "no template is declared or known")),
     }
+}
+
+/// What keeps each group from growing whose new node would take the pod, of the first such group; `None` when one of them may
+/// grow. A pod that is bound to a zone gains nothing by the groups of others.
+fn groups_barrier(ctx: &mut Context<'_>, pool: &Arc<str>, class: ClassIx) -> Option<Limit> {
+    let groups = &ctx.cluster.pools.get(pool)?.groups;
+    let barred = |(id, group): (&Arc<str>, _)| (id.clone(), limits::group_barrier(id, group));
+    let groups: Vec<(Arc<str>, Option<Limit>)> = groups.iter().map(barred).collect();
+    if groups.iter().all(|(_, barrier)| barrier.is_none()) {
+        return None;
+    }
+    let mut first = None;
+    for (group, barrier) in groups {
+        let Some(template) = ctx.template(pool, &group) else { continue };
+        if check(ctx, &template, class).is_ok() {
+            first = first.or(Some(barrier?));
+        }
+    }
+    first
 }
 
 fn check(ctx: &mut Context<'_>, template: &Arc<TemplateNode>, class: ClassIx) -> Result<(), Refusal> {
@@ -323,7 +342,7 @@ pub fn pools(ctx: &mut Context<'_>) {
         reasons.extend(crate::barrier(ctx, &pool.name));
         if let Some(state) = ctx.cluster.pools.get(&pool.name) {
             let partly = state.groups.iter().filter_map(|(id, group)| {
-                let barrier = crate::limits::group_barrier(id, group)?;
+                let barrier = limits::group_barrier(id, group)?;
                 (barrier.reason == Reason::BackingOff).then_some(barrier)
             });
             let known: BTreeSet<Arc<str>> = reasons.iter().map(|limit| limit.message.clone()).collect();
