@@ -15,6 +15,7 @@ mod subresource;
 mod write;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -104,6 +105,10 @@ impl Store {
         filter: &'f Filter,
     ) -> Box<dyn Iterator<Item = (&'s ObjectKey, &'s Arc<Value>)> + 'f> {
         let Some(objects) = self.objects.get(&kind) else { return Box::new(std::iter::empty()) };
+        if let Some(key) = filter.only_key(kind) {
+            let named = objects.get_key_value(&key).into_iter();
+            return Box::new(named.filter(|(_, object)| filter.matches(object)));
+        }
         if let (Kind::Pod, Some(node)) = (kind, filter.fields.node()) {
             let keys = self.bound.get(node).into_iter().flatten().filter(|key| filter.matches_key(key));
             let pods = keys.filter_map(|key| objects.get_key_value(key));
@@ -146,19 +151,42 @@ impl Store {
         self.objects.get(&kind).map_or(0, BTreeMap::len)
     }
 
-    /// The objects of a kind as they were at `revision`, by undoing the log.
+    /// The objects of a kind behind `after` in key order as they were at `revision`: those that the log names in their state from
+    /// before its first change, all others as they are.
     ///
     /// 410 when the log no longer reaches back that far.
-    pub fn list_at(&self, kind: Kind, revision: u64) -> Result<BTreeMap<ObjectKey, Arc<Value>>, ApiError> {
-        let mut objects = self.objects.get(&kind).cloned().unwrap_or_default();
-        let later: Vec<&Entry> = self.log.after(revision)?.filter(|entry| entry.kind == kind).collect();
-        for entry in later.into_iter().rev() {
-            match &entry.before {
-                Some(before) => objects.insert(entry.key.clone(), before.clone()),
-                None => objects.remove(&entry.key),
-            };
+    pub fn list_at<'s>(
+        &'s self,
+        kind: Kind,
+        revision: u64,
+        after: Option<&ObjectKey>,
+    ) -> Result<impl Iterator<Item = (&'s ObjectKey, &'s Arc<Value>)>, ApiError> {
+        let behind = |key: &ObjectKey| after.is_none_or(|after| after < key);
+        let mut then: BTreeMap<&ObjectKey, Option<&Arc<Value>>> = BTreeMap::new();
+        for entry in self.log.after(revision)?.filter(|entry| entry.kind == kind && behind(&entry.key)) {
+            then.entry(&entry.key).or_insert(entry.before.as_ref());
         }
-        Ok(objects)
+        let start = after.map_or(Bound::Unbounded, |after| Bound::Excluded(after.clone()));
+        let mut now = self
+            .objects
+            .get(&kind)
+            .into_iter()
+            .flat_map(move |objects| objects.range((start.clone(), Bound::Unbounded)))
+            .peekable();
+        let mut then = then.into_iter().peekable();
+        Ok(std::iter::from_fn(move || {
+            loop {
+                let Some((changed, _)) = then.peek() else { return now.next() };
+                if let Some(other) = now.next_if(|(key, _)| key < changed) {
+                    return Some(other);
+                }
+                let (key, before) = then.next()?;
+                now.next_if(|(other, _)| *other == key);
+                if let Some(before) = before {
+                    return Some((key, before));
+                }
+            }
+        }))
     }
 
     /// Returns the changes after `revision`, oldest first; 410 when that has been compacted away.

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::object::{at, text};
-use super::{ApiError, ObjectKey};
+use super::{ApiError, Kind, ObjectKey};
 
 #[derive(Debug, Clone, PartialEq)]
 enum Requirement {
@@ -159,9 +159,13 @@ impl FieldSelector {
 
     /// The node that a pod must be bound to, where one is named.
     pub(super) fn node(&self) -> Option<&str> {
-        let named = |(path, value, equal): &&(&[&str], String, bool)| {
-            *equal && !value.is_empty() && **path == ["spec", "nodeName"]
-        };
+        self.wanted(&["spec", "nodeName"])
+    }
+
+    /// The value that a field must have, unless that is the empty text.
+    fn wanted(&self, field: &[&str]) -> Option<&str> {
+        let named =
+            |(path, value, equal): &&(&[&str], String, bool)| *equal && !value.is_empty() && **path == *field;
         self.0.iter().find(named).map(|(_, value, _)| value.as_str())
     }
 
@@ -186,6 +190,13 @@ impl Filter {
     /// True if both selectors match; the namespace is looked at by `matches_key`.
     pub fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
+    }
+
+    /// The one key that can match; `None` where several may.
+    pub(super) fn only_key(&self, kind: Kind) -> Option<ObjectKey> {
+        let name = self.fields.wanted(&["metadata", "name"])?;
+        let is_one = !kind.info().namespaced || !self.namespace.is_empty();
+        is_one.then(|| ObjectKey::new(&self.namespace, name))
     }
 
     /// True if the key lies in the namespace.

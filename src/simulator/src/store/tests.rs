@@ -159,8 +159,51 @@ fn old_list_is_rebuilt_from_the_log() {
     let then = store.revision();
     make_pod(&mut store, "c", None);
     store.delete(Kind::Pod, &in_default("a"), &DeleteOptions::now(), ME).unwrap();
-    let names: Vec<_> = store.list_at(Kind::Pod, then).unwrap().into_keys().map(|key| key.name).collect();
-    assert_eq!(names, ["a".into(), "b".into()]);
+    assert_eq!(names_at(&store, then, None), ["a", "b"]);
+}
+
+/// The names of the pods behind `after` as they were at a revision.
+fn names_at(store: &Store, revision: u64, after: Option<&str>) -> Vec<String> {
+    let after = after.map(in_default);
+    let pods = store.list_at(Kind::Pod, revision, after.as_ref()).unwrap();
+    pods.map(|(key, _)| key.name.to_string()).collect()
+}
+
+#[test]
+fn page_of_an_old_list_has_what_was_behind_the_key() {
+    let mut store = store();
+    for name in ["b", "d", "f", "h"] {
+        make_pod(&mut store, name, None);
+    }
+    let then = store.revision();
+    for name in ["d", "h"] {
+        store.delete(Kind::Pod, &in_default(name), &DeleteOptions::now(), ME).unwrap();
+    }
+    for name in ["a", "c", "h", "i"] {
+        make_pod(&mut store, name, None);
+    }
+    assert_eq!(names_at(&store, then, None), ["b", "d", "f", "h"]);
+    assert_eq!(names_at(&store, then, Some("b")), ["d", "f", "h"]);
+    assert_eq!(names_at(&store, then, Some("d")), ["f", "h"]);
+    assert_eq!(names_at(&store, then, Some("e")), ["f", "h"]);
+    let now = store.revision();
+    assert_eq!(names_at(&store, now, Some("b")), ["c", "f", "h", "i"]);
+}
+
+#[test]
+fn list_by_name_has_that_object_of_its_namespace() {
+    let mut store = store();
+    make_pod(&mut store, "a", None);
+    make_pod(&mut store, "b", Some("n1"));
+    let named = |namespace: &str, fields: &str| {
+        let fields = FieldSelector::parse(fields).unwrap();
+        let filter = Filter { namespace: namespace.to_owned(), fields, ..Filter::default() };
+        store.list(Kind::Pod, &filter).count()
+    };
+    assert_eq!((named("default", "metadata.name=b"), named("", "metadata.name=b")), (1, 1));
+    assert_eq!((named("other", "metadata.name=b"), named("default", "metadata.name=c")), (0, 0));
+    assert_eq!(named("default", "metadata.name=b,spec.nodeName=n2"), 0, "the other fields are looked at too");
+    assert_eq!(named("default", "metadata.name!=b"), 1);
 }
 
 fn budget(allowed: i64) -> Value {

@@ -7,6 +7,7 @@ use futures::StreamExt;
 use http::Method;
 use http_body::Frame;
 use http_body_util::StreamBody;
+use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 
 use super::ReplyBody;
@@ -128,43 +129,72 @@ fn subresource(
     }
 }
 
-fn list(store: &Store, kind: Kind, target: &Target, old_by: u64) -> Result<Value, ApiError> {
+/// A list as it is written.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'s> {
+    api_version: String,
+    kind: String,
+    metadata: Value,
+    items: Vec<Item<'s>>,
+}
+
+/// An object of a list.
+enum Item<'s> {
+    Whole(&'s Arc<Value>),
+    /// Built-in kinds do not repeat the fields of the list.
+    BuiltIn(&'s Arc<Value>),
+    Metadata(&'s Arc<Value>),
+}
+
+impl Serialize for Item<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Whole(object) => object.serialize(serializer),
+            Self::BuiltIn(object) => {
+                let fields = object.as_object().into_iter().flatten();
+                serializer.collect_map(fields.filter(|(name, _)| !matches!(&***name, "apiVersion" | "kind")))
+            }
+            Self::Metadata(object) => shaped(object, true).serialize(serializer),
+        }
+    }
+}
+
+fn list<'s>(store: &'s Store, kind: Kind, target: &Target, old_by: u64) -> Result<List<'s>, ApiError> {
     let (revision, after) = match &target.query.continue_token {
         Some(token) => read_token(token)?,
         None => (store.revision().saturating_sub(old_by).max(store.compacted()), None),
     };
     let filter = &target.filter;
-    let objects: Vec<(ObjectKey, Arc<Value>)> = if revision == store.revision() {
-        store.list(kind, filter).map(|(key, object)| (key.clone(), object.clone())).collect()
-    } else {
-        let then = store.list_at(kind, revision)?;
-        then.into_iter().filter(|(key, object)| filter.matches_key(key) && filter.matches(object)).collect()
-    };
-    let rest: Vec<&(ObjectKey, Arc<Value>)> =
-        objects.iter().filter(|(key, _)| after.as_ref().is_none_or(|after| after < key)).collect();
-    let page = &rest[..target.query.limit.unwrap_or(rest.len()).min(rest.len())];
+    let mut objects: Box<dyn Iterator<Item = (&ObjectKey, &Arc<Value>)>> =
+        if revision == store.revision() && after.is_none() {
+            store.list(kind, filter)
+        } else {
+            let then = store.list_at(kind, revision, after.as_ref())?;
+            Box::new(then.filter(|(key, object)| filter.matches_key(key) && filter.matches(object)))
+        };
+    let page: Vec<(&ObjectKey, &Arc<Value>)> =
+        objects.by_ref().take(target.query.limit.unwrap_or(usize::MAX)).collect();
+    let rest = objects.count();
     let mut metadata = json!({"resourceVersion": revision.to_string()});
-    if page.len() < rest.len()
+    if 0 < rest
         && let Some((last, _)) = page.last()
     {
         metadata["continue"] = format!("{revision}:{}/{}", last.namespace, last.name).into();
-        metadata["remainingItemCount"] = (rest.len() - page.len()).into();
+        metadata["remainingItemCount"] = rest.into();
     }
-    let mut items: Vec<Value> =
-        page.iter().map(|(_, object)| (*shaped(object, target.partial)).clone()).collect();
-    if !target.partial && kind.info().group != "headroom.dev" {
-        // Items of built-in kinds do not repeat fields of the list.
-        for item in items.iter_mut().filter_map(Value::as_object_mut) {
-            item.remove("apiVersion");
-            item.remove("kind");
-        }
-    }
+    let shape = match (target.partial, kind.info().group) {
+        (true, _) => Item::Metadata,
+        (false, "headroom.dev") => Item::Whole,
+        (false, _) => Item::BuiltIn,
+    };
     let (api_version, name) = if target.partial {
         ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList".to_owned())
     } else {
         (kind.api_version(), format!("{}List", kind.info().kind))
     };
-    Ok(json!({"apiVersion": api_version, "kind": name, "metadata": metadata, "items": items}))
+    let items = page.into_iter().map(|(_, object)| shape(object)).collect();
+    Ok(List { api_version, kind: name, metadata, items })
 }
 
 fn read_token(token: &str) -> Result<(u64, Option<ObjectKey>), ApiError> {
@@ -281,7 +311,7 @@ fn resources(kind: &Kind) -> Vec<Value> {
 }
 
 /// A whole reply in one frame.
-fn reply(code: u16, body: &impl serde::Serialize) -> Reply {
+fn reply(code: u16, body: &impl Serialize) -> Reply {
     // A value always has a text.
     let bytes = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
     let body = StreamBody::new(futures::stream::once(async { Ok(Frame::data(bytes)) }).boxed());
