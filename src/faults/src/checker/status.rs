@@ -189,18 +189,19 @@ impl Checker {
         }
     }
 
-    /// I22: each new intent has a record, unless the list of decisions is full of later ones, or the status says that as many rows
-    /// had no room beside a long journal.
+    /// I22: each new intent has a record, unless the list of decisions is full of later ones, those counted that had no room beside
+    /// a long journal, or the status says that as many rows had none.
     fn check_recorded(&mut self, now: Timestamp, pool: &str, opened: &[&Intent], after: &Value) {
         let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
         let ids: Vec<&str> = decisions.into_iter().flatten().filter_map(|one| text(one, &["id"])).collect();
+        let left_out = number(after, &["status", "truncated"]).unwrap_or(0);
+        let left_out = usize::try_from(left_out).unwrap_or(0);
         let lacks = |intent: &&&Intent| {
             let later = ids.iter().filter(|id| number_of(&intent.id) < number_of(id));
-            !ids.contains(&intent.id.as_str()) && later.count() < DECISIONS_MAX
+            !ids.contains(&intent.id.as_str()) && later.count() + left_out < DECISIONS_MAX
         };
         let lacking: Vec<&&Intent> = opened.iter().filter(lacks).collect();
-        let left_out = number(after, &["status", "truncated"]).unwrap_or(0);
-        if usize::try_from(left_out).unwrap_or(0) < lacking.len() {
+        if left_out < lacking.len() {
             for intent in lacking {
                 self.violated(now, "I22", format!("intent {} of {pool} has no decision record", intent.id));
             }
