@@ -189,8 +189,8 @@ impl Checker {
         }
     }
 
-    /// I22: each new intent has a record, unless the list of decisions is full of later ones, those counted that had no room beside
-    /// a long journal, or the status says that as many rows had none.
+    /// I22: each new intent has a record, unless later decisions fill the list, where rows that had no room beside a long journal
+    /// count as such, or at least as many rows had no room as intents lack a record.
     fn check_recorded(&mut self, now: Timestamp, pool: &str, opened: &[&Intent], after: &Value) {
         let decisions = at(after, &["status", "decisions"]).and_then(Value::as_array);
         let ids: Vec<&str> = decisions.into_iter().flatten().filter_map(|one| text(one, &["id"])).collect();
