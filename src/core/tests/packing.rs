@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use headroom_core::nodes::packing::{Growable, Packing, PackingLimits, Wanted, pack};
+use headroom_core::nodes::packing::{Growable, Packing, PackingLimits, RoomyNodes, Wanted, pack, pack_again};
 use headroom_core::nodes::scale_up::balance::Size;
-use headroom_core::scheduling::{ClassIx, PodRef, Snapshot, TemplateNode};
+use headroom_core::scheduling::{ClassIx, NodeIx, PodRef, Snapshot, TemplateNode};
 use headroom_core::testing::{PodBuilder, node, pod, world};
 use headroom_core::world::World;
 use headroom_core::world::node::ZONE_LABEL;
@@ -155,7 +155,8 @@ fn spent_budget_of_work_ends_the_search() {
         snapshot.work_units = 101;
         let class = snapshot.class_ix(&kind("1").class());
         let pods = [PodRef::Virtual(class); 8];
-        let packing = pack(&mut snapshot, &small(10), &[Wanted { class, priority: 0, pods: &pods }], limits);
+        let wanted = [Wanted { class, priority: 0, pods: &pods }];
+        let packing = pack(&mut snapshot, &small(10), &wanted, limits);
         assert_eq!((packing.pods(), packing.limited), (0, true));
     }
 }
@@ -186,4 +187,55 @@ fn pods_that_spread_use_old_nodes_again_once_new_ones_balance_them() {
     let packing = pack_into(&old, &[group("b", "4", "16Gi", 10)], &[(web, 3)], PLENTY);
     let elsewhere: Vec<usize> = packing.elsewhere.iter().map(|(_, index)| *index).collect();
     assert_eq!((packing.nodes.len(), packing.placed, elsewhere), (1, vec![3], vec![0]));
+}
+
+/// What a packing does: pods of each new node, and those on nodes that were there.
+type Done = (Vec<Vec<(usize, usize)>>, Vec<(NodeIx, usize)>);
+
+/// Packs with what was found before, and says the same as when nothing was.
+fn pack_twice(
+    snapshot: &mut Snapshot<'_>,
+    roomy: &mut RoomyNodes,
+    groups: &[Growable],
+    wanted: &[(ClassIx, usize)],
+) -> Done {
+    let pods: Vec<Vec<PodRef>> =
+        wanted.iter().map(|(class, count)| vec![PodRef::Virtual(*class); *count]).collect();
+    let of =
+        |(at, (class, _)): (usize, &(ClassIx, usize))| Wanted { class: *class, priority: 0, pods: &pods[at] };
+    let wanted: Vec<Wanted<'_>> = wanted.iter().enumerate().map(of).collect();
+    let mut done = |roomy: &mut RoomyNodes| {
+        let packing = pack_again((snapshot, roomy), groups, &wanted, PLENTY);
+        (packing.nodes.into_iter().map(|node| node.pods).collect(), packing.elsewhere)
+    };
+    let known: Done = done(roomy);
+    assert_eq!(known, done(&mut RoomyNodes::default()), "as without knowledge from packings before");
+    known
+}
+
+#[test]
+fn old_nodes_are_looked_for_once_while_nodes_are_bought() {
+    let old = world()
+        .node(node("n-a").zone("a"))
+        .node(node("n-b").zone("b").cpu("1"))
+        .pods(pod("there").label("app", "web").on("n-a").times(1))
+        .build();
+    let mut snapshot = Snapshot::new(&old);
+    let web = |cpu| plain(cpu).label("app", "web").spread("app", "web", ZONE_LABEL, 1);
+    let [two, three] = ["2", "3"].map(|cpu| snapshot.class_ix(&web(cpu).class()));
+    let in_b = [group("b", "4", "16Gi", 10)];
+    let mut roomy = RoomyNodes::default();
+    let n_a = snapshot.named("n-a").expect("a node of the world");
+
+    // The first packing puts a large pod on n-a, and takes it off again: the next one finds n-a all the same.
+    let both = pack_twice(&mut snapshot, &mut roomy, &in_b, &[(two, 1), (three, 2)]);
+    assert_eq!(both.1, [(n_a, 1)]);
+    let small = pack_twice(&mut snapshot, &mut roomy, &in_b, &[(two, 3)]);
+    assert_eq!(small.1, [(n_a, 0)]);
+
+    // n-a is filled and a node is bought in its zone: that one is found, and n-a is not used again.
+    snapshot.place(PodRef::Virtual(three), n_a);
+    let bought = snapshot.add_node(&group("a", "4", "16Gi", 10).template, Arc::from("bought"));
+    let later = pack_twice(&mut snapshot, &mut roomy, &in_b, &[(two, 4)]);
+    assert_eq!(later.1.iter().map(|(node, _)| *node).collect::<Vec<NodeIx>>(), [bought]);
 }

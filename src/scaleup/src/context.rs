@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::demand::{Demand, PodGroup};
 use crate::expander::consultation::Consultation;
+use crate::packing::RoomyNodes;
 use headroom_cluster::history::History;
 use headroom_cluster::scheduling::devices::Slice;
 use headroom_cluster::scheduling::{ClassIx, Mark, NodeIx, PodRef, Presence, Snapshot, TemplateNode};
@@ -86,6 +87,8 @@ pub struct Context<'w> {
     pub snapshot: Snapshot<'w>,
     /// Pods that want nodes; what has found a place is taken out of its group.
     pub demand: Demand,
+    /// Nodes with room for pods that have no place, while nodes are bought for them.
+    pub roomy: RoomyNodes,
     /// Standby pods of booked requests and of buffers that Apply pools left without a place, by class of each.
     pub standby_left: Vec<StandbyLeft>,
     /// Gangs that Apply pools left without room, each with the pods that it needs at once.
@@ -187,6 +190,7 @@ impl<'w> Context<'w> {
             base: snapshot.checkpoint(),
             snapshot,
             demand: Demand::default(),
+            roomy: RoomyNodes::default(),
             standby_left: Vec::new(),
             gangs_left: Vec::new(),
             gangs_apart: BTreeSet::new(),

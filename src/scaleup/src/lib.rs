@@ -6,8 +6,8 @@
 //! (`packing`, `bounds`, `limits`, `quotas`), `expander` chooses one, `balance` spreads it over the groups
 //! (`similar_pools`), `mixed` offers several shapes together by their price, `smaller` makes single nodes of other offers
 //! cheaper shapes, `diversity` spreads spot machines over shapes, `followers` holds back pods that follow others into a
-//! domain, `new_domains` those whose nodes would take more places away than they give, and `spare` gives up what is not
-//! needed after all.
+//! domain, `new_domains` those whose nodes would take more places away than they give, `spare` gives up what is not needed
+//! after all, and `journal` writes down what is bought.
 //!
 //! `gangs` sees to it that pods that are scheduled together are bought for together or not at all. `requests` is room that
 //! ProvisioningRequests ask for as a whole, `buffers` room that CapacityBuffers keep free. `explain` finds why pods got no
@@ -25,6 +25,7 @@ pub mod expander;
 pub mod explain;
 pub mod followers;
 pub mod gangs;
+pub mod journal;
 pub mod limits;
 mod mixed;
 mod new_domains;
@@ -40,4 +41,5 @@ mod spare;
 pub mod unbound;
 
 pub use bounds::{barrier, new_capacity, rooms};
-pub use serve::{enforce_min, journal, note_pods, serve, serve_all};
+pub use journal::journal;
+pub use serve::{enforce_min, note_pods, serve, serve_all};

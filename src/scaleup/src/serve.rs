@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::anticipation;
 use crate::balance::{self, Size};
 use crate::bounds::{self, new_capacity, room, whole_barrier};
-use crate::context::{Context, Purchase};
+use crate::context::Context;
 use crate::demand::{Demand, PodGroup};
 use crate::diversity;
 use crate::expander::{self, Offer, consultation};
@@ -15,21 +14,15 @@ use crate::followers::{self, Held};
 use crate::limits;
 use crate::mixed;
 use crate::new_domains;
-use crate::packing::{self, Growable, Packing, PackingLimits, Wanted};
+use crate::packing::{self, Growable, Packing, PackingLimits, RoomyNodes, Wanted};
 use crate::quotas;
 use crate::similar_pools;
 use crate::smaller;
 use crate::spare;
-use headroom_cluster::history::{
-    Action, Considered, Decision, DecisionAction, DecisionOutcome, EXAMPLES_MAX, Increase, Intent,
-    PoolHistory,
-};
-use headroom_cluster::scheduling::{ClassIx, NodeIx, PodRef, Snapshot};
-use headroom_cluster::world::IntentId;
+use headroom_cluster::history::EXAMPLES_MAX;
+use headroom_cluster::scheduling::{ClassIx, NodeIx, PodRef};
 use headroom_pools::config::Mode;
 use headroom_pools::quarantine::Part;
-use headroom_pools::state::group_settings::GroupSettings;
-use headroom_values::quantity::format_price;
 use headroom_values::reason::Reason;
 use headroom_values::resources::Resources;
 
@@ -167,6 +160,7 @@ pub(super) fn serve_rounds(ctx: &mut Context<'_>, wanted: &Demand) {
 
 /// Buys nodes for pods without a place in pools of this mode, until nothing helps any more.
 pub fn serve(ctx: &mut Context<'_>, mode: Mode) {
+    ctx.roomy = RoomyNodes::default();
     let rounds = 4 * ctx.config.pools.len() + 8;
     for _ in 0..rounds {
         if ctx.demand.groups.iter().all(|group| !may_be_bought_for(ctx, group)) {
@@ -280,7 +274,8 @@ fn cut_to_share(ctx: &mut Context<'_>, option: &mut PoolOption) {
     }
     let wanted = wanted(&ctx.demand, &option.wanted);
     let limits = PackingLimits { nodes: most, work_units: ctx.config.cluster.max_work_units };
-    option.packing = packing::pack(&mut ctx.snapshot, &option.groups, &wanted, limits);
+    option.packing =
+        packing::pack_again((&mut ctx.snapshot, &mut ctx.roomy), &option.groups, &wanted, limits);
 }
 
 pub(super) fn wanted<'d>(demand: &'d Demand, indexes: &[usize]) -> Vec<Wanted<'d>> {
@@ -322,7 +317,7 @@ fn option_of(
     let wanted = wanted(&ctx.demand, &indexes);
     let limits = PackingLimits { nodes: room, work_units: budget };
     ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
-    let mut packing = packing::pack(&mut ctx.snapshot, &groups, &wanted, limits);
+    let mut packing = packing::pack_again((&mut ctx.snapshot, &mut ctx.roomy), &groups, &wanted, limits);
     if rank.is_some() {
         smaller::take(ctx, name, (all, &indexes), &mut groups, &mut packing);
     }
@@ -566,147 +561,4 @@ pub fn note_pods(ctx: &mut Context<'_>) {
             purchase.largest = largest;
         }
     }
-}
-
-/// Writes the purchases down as intents, with the decision that each stands for.
-///
-/// `considered` has the answers of other pools to a group of pods.
-pub fn journal(ctx: &mut Context<'_>, considered: &BTreeMap<usize, Vec<Considered>>) {
-    // A pool that grows in two groups at once grows by one decision after the other, as its reader sees it.
-    let mut sizes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
-    for ((pool_name, group_id), purchase) in ctx.purchases.clone() {
-        let Some(state) = ctx.cluster.pools.get(&pool_name) else { continue };
-        let Some(group) = state.groups.get(&group_id) else { continue };
-        let from = group.target;
-        let size = sizes.entry(pool_name.clone()).or_insert_with(|| state.target());
-        let pool_from = *size;
-        *size = size.saturating_add(purchase.nodes);
-        let reason = match () {
-            () if purchase.nodes <= purchase.for_min => Reason::BelowMinNodes,
-            () if purchase.pods == 0 && 0 < purchase.requested => Reason::RequestedCapacity,
-            () if purchase.pods == 0 && 0 < purchase.standby => Reason::StandbyCapacity,
-            () if 0 < purchase.pods && purchase.anticipated == purchase.pods => Reason::ReplicasAnticipated,
-            () => Reason::PodsUnschedulable,
-        };
-        let mut message = message(ctx, &purchase, reason, state.bounds.min);
-        if let Some(note) = ctx.expander.notes.get(&pool_name).filter(|_| purchase.for_min < purchase.nodes) {
-            message = format!("{message}; {note}").into();
-        }
-        // Groups of several shapes have prices of their own.
-        if group.state.is_some_and(|state| state.rank.is_some()) {
-            let price = ctx.cluster.price_per_hour_micro(&pool_name, &group_id);
-            let words = match price {
-                Some(micro) => format!("{} an hour each", format_price(micro)),
-                None => "unknown price".to_owned(),
-            };
-            message = format!("{message}; {words}").into();
-        }
-        let own = group.state.and_then(|state| state.options.as_deref());
-        let timeout = GroupSettings::new(state.pool, own).provision_timeout();
-        let controllers: Vec<Arc<str>> = ctx
-            .demand
-            .groups
-            .iter()
-            .filter(|group| group.on_new.contains_key(&pool_name))
-            .flat_map(|group| group.controllers.clone())
-            .collect();
-        anticipation::note(&mut ctx.next, &pool_name, &controllers, ctx.now);
-        let increase = Increase::journalled(group_id.clone(), from, from.saturating_add(purchase.nodes));
-        let memory = ctx.next.pools.entry(pool_name.clone()).or_default();
-        let id = unused_intent_id(memory, &ctx.snapshot, (&pool_name, &increase), ctx.config.epoch);
-        memory.intents.push(Intent {
-            id: id.clone(),
-            epoch: ctx.config.epoch,
-            action: Action::Increase(increase),
-            reason,
-            started_at: ctx.now,
-            deadline: ctx.now.plus(timeout),
-        });
-        let mut examples = purchase.examples.clone();
-        examples.sort();
-        memory.record(Decision {
-            id,
-            time: ctx.now,
-            action: DecisionAction::ScaleUp,
-            group: group_id,
-            from: pool_from,
-            to: pool_from.saturating_add(purchase.nodes),
-            reason,
-            message,
-            outcome: DecisionOutcome::InProgress,
-            pods_count: purchase.pods,
-            examples,
-            considered: purchase
-                .largest
-                .and_then(|(index, _)| considered.get(&index))
-                .map(|all| all.iter().filter(|other| other.pool != pool_name).cloned().collect())
-                .unwrap_or_default(),
-        });
-    }
-}
-
-/// The next id under which no node of the increase has the name of one that is there.
-///
-/// A pool that was deleted leaves its nodes behind. One that is made anew under its name counts from one again, and a node
-/// that it asked for under the name of such an orphan would never come.
-pub fn unused_intent_id(
-    memory: &mut PoolHistory,
-    snapshot: &Snapshot<'_>,
-    (pool, increase): (&str, &Increase),
-    epoch: u64,
-) -> IntentId {
-    loop {
-        let id = memory.next_intent_id(epoch);
-        if increase.node_names(pool, &id).iter().all(|name| snapshot.named(name).is_none()) {
-            return id;
-        }
-    }
-}
-
-/// Returns the message of a decision.
-fn message(ctx: &Context<'_>, purchase: &Purchase, reason: Reason, min: u32) -> Arc<str> {
-    let nodes = purchase.nodes;
-    let plural = if nodes == 1 { "" } else { "s" };
-    let one = purchase.pods == 1;
-    let owner = purchase.largest.map(|(index, _)| owner_of(&ctx.demand.groups[index])).unwrap_or_default();
-    let text = match reason {
-        Reason::BelowMinNodes => format!("+{nodes} node{plural}: the pool is to have at least {min}"),
-        Reason::ReplicasAnticipated => {
-            let replicas = if one { "replica that does" } else { "replicas that do" };
-            format!("+{nodes} node{plural} for {} {replicas} not exist yet, most of {owner}", purchase.pods)
-        }
-        Reason::RequestedCapacity => {
-            let pods = if purchase.requested == 1 { "pod" } else { "pods" };
-            let request = purchase.requested_by.as_deref().unwrap_or_default();
-            format!(
-                "+{nodes} node{plural} for {} {pods} of ProvisioningRequest {request}",
-                purchase.requested
-            )
-        }
-        Reason::StandbyCapacity => {
-            let standby = if purchase.standby == 1 { "standby pod" } else { "standby pods" };
-            let buffer = purchase.standby_of.as_deref().unwrap_or_default();
-            format!(
-                "+{nodes} node{plural} for {} {standby}, most of CapacityBuffer {buffer}",
-                purchase.standby
-            )
-        }
-        // Pods that spread, or that follow others, were counted on it before all were placed anew.
-        _ if purchase.pods == 0 => {
-            format!("+{nodes} node{plural} for pods that choose nodes by where others stand")
-        }
-        _ => {
-            let missing = match purchase.anticipated {
-                0 => String::new(),
-                count => format!(", {count} of them not created yet"),
-            };
-            let pods = if one { "pod that fits" } else { "pods that fit" };
-            format!("+{nodes} node{plural} for {} {pods} no node{missing}, most of {owner}", purchase.pods)
-        }
-    };
-    text.into()
-}
-
-fn owner_of(group: &PodGroup) -> String {
-    format!("{}/{}", group.key.namespace, group.owner)
 }

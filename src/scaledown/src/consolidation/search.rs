@@ -29,7 +29,7 @@ use headroom_scaleup::context::Context;
 use headroom_scaleup::diversity;
 use headroom_scaleup::limits;
 use headroom_scaleup::packing::{self, Growable, PackingLimits, Wanted};
-use headroom_scaleup::{bounds, serve};
+use headroom_scaleup::{bounds, journal, serve};
 use headroom_values::reason::Reason;
 use headroom_values::resources::Resources;
 use headroom_values::time::{Seconds, UnixTime};
@@ -434,7 +434,7 @@ pub(crate) fn buy(ctx: &mut Context<'_>, purchase: Purchase) {
     nodes.sort();
     let memory = ctx.next.pools.entry(offer.pool.clone()).or_default();
     let increase = Increase::journalled(offer.group.clone(), from, to);
-    let id = serve::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
+    let id = journal::unused_intent_id(memory, &ctx.snapshot, (&offer.pool, &increase), ctx.config.epoch);
     if 0 < offer.count {
         memory.intents.push(Intent {
             id: id.clone(),

@@ -4,6 +4,10 @@
 pub mod mixtures;
 mod pack;
 pub mod patterns;
+mod roomy;
 
-pub use pack::{Growable, PackedNode, Packing, PackingLimits, Wanted, may_come_round, pack, score};
+pub use pack::{
+    Growable, PackedNode, Packing, PackingLimits, Wanted, may_come_round, pack, pack_again, score,
+};
 pub(crate) use pack::{empty_room, hosting};
+pub use roomy::RoomyNodes;

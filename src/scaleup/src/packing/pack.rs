@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::balance::{self, Size};
 use crate::packing::patterns;
-use crate::placement::LOOKS_PER_UNIT;
+use crate::packing::roomy::RoomyNodes;
 use headroom_cluster::scheduling::{ClassIx, Full, NodeIx, PodRef, Snapshot, TemplateNode};
 use headroom_cluster::world::pod::PodClass;
 use headroom_values::resources::Resources;
@@ -83,6 +83,18 @@ pub fn pack(
     wanted: &[Wanted<'_>],
     limits: PackingLimits,
 ) -> Packing {
+    pack_again((snapshot, &mut RoomyNodes::default()), groups, wanted, limits)
+}
+
+/// The same as [`pack`], with what packings before have found: `roomy` is one for as long as pods are placed and nodes bought, and
+/// nothing is taken back.
+#[must_use]
+pub fn pack_again(
+    (snapshot, roomy): (&mut Snapshot<'_>, &mut RoomyNodes),
+    groups: &[Growable],
+    wanted: &[Wanted<'_>],
+    limits: PackingLimits,
+) -> Packing {
     let Some(first) = groups.first() else {
         return Packing { placed: vec![0; wanted.len()], ..Packing::default() };
     };
@@ -90,17 +102,17 @@ pub fn pack(
     order.sort_by_cached_key(|index| {
         std::cmp::Reverse(score(snapshot, wanted[*index].class, &first.template))
     });
-    let packing = pack_in_order(snapshot, groups, wanted, &order, limits);
+    let packing = pack_in_order((snapshot, roomy), groups, wanted, &order, limits);
     let uniform = wanted.windows(2).all(|pair| pair[0].priority == pair[1].priority);
     if !packing.limited || uniform {
         return packing;
     }
     order.sort_by_key(|index| std::cmp::Reverse(wanted[*index].priority));
-    pack_in_order(snapshot, groups, wanted, &order, limits)
+    pack_in_order((snapshot, roomy), groups, wanted, &order, limits)
 }
 
 fn pack_in_order(
-    snapshot: &mut Snapshot<'_>,
+    (snapshot, roomy): (&mut Snapshot<'_>, &mut RoomyNodes),
     groups: &[Growable],
     wanted: &[Wanted<'_>],
     order: &[usize],
@@ -111,7 +123,7 @@ fn pack_in_order(
         let packing = pack_amounts(snapshot, groups, wanted, order, limits);
         if packing.limited { packing } else { tightest(snapshot, groups, wanted, limits, packing) }
     } else {
-        pack_tried(snapshot, groups, wanted, order, limits)
+        pack_tried((snapshot, roomy), groups, wanted, order, limits)
     }
 }
 
@@ -313,7 +325,7 @@ pub(crate) fn copies(requests: &Resources, free: &Resources) -> usize {
 
 /// Packing by trial on the snapshot, for rules that look at other pods.
 fn pack_tried(
-    snapshot: &mut Snapshot<'_>,
+    (snapshot, roomy): (&mut Snapshot<'_>, &mut RoomyNodes),
     groups: &[Growable],
     wanted: &[Wanted<'_>],
     order: &[usize],
@@ -329,13 +341,21 @@ fn pack_tried(
         ends_at: u64::MAX,
         starts: BTreeMap::new(),
     };
-    let old_nodes = snapshot.nodes_capacity();
+    // Before any pod is placed: what the trial fills is free again after it.
+    for &index in order {
+        let class = wanted[index].class;
+        let (before, limit) = (snapshot.work_units, snapshot.search_limit(class));
+        if before < limit {
+            roomy.find(snapshot, class, limit);
+        }
+        snapshot.charge(class, before);
+    }
     for &index in order {
         let class = wanted[index].class;
         let before = snapshot.work_units;
         trial.ends_at = snapshot.search_limit(class);
         if before < trial.ends_at {
-            trial.place_class(snapshot, class, index, wanted[index].pods, old_nodes);
+            trial.place_class(snapshot, (class, roomy.of(class)), index, wanted[index].pods);
         }
         if trial.ends_at <= snapshot.work_units && trial.packing.placed[index] < wanted[index].pods.len() {
             snapshot.shares.cut(class, 0 < trial.packing.placed[index]);
@@ -352,16 +372,6 @@ fn pack_tried(
 #[must_use]
 pub fn may_come_round(class: &PodClass) -> bool {
     !class.topology_spread.is_empty() || !class.pod_affinity.is_empty()
-}
-
-/// Nodes that were there and have room for one more pod of the class: new nodes elsewhere may make them legal.
-fn roomy_nodes(snapshot: &mut Snapshot<'_>, class: ClassIx, old_nodes: usize, limit: u64) -> Vec<NodeIx> {
-    // Gone ones too: none of them is roomy, and leaving them out before would take a look at each.
-    let old = (0..).map(NodeIx).take(old_nodes);
-    let roomy: Vec<NodeIx> = old.filter(|ix| snapshot.roomy(class, *ix)).collect();
-    snapshot.work_units += u64::try_from((old_nodes + roomy.len()) / LOOKS_PER_UNIT).unwrap_or(u64::MAX);
-    let hosts = |node: &NodeIx| snapshot.could_host_within(class, *node, limit);
-    roomy.into_iter().filter(hosts).collect()
 }
 
 struct Trial<'g> {
@@ -381,14 +391,11 @@ impl Trial<'_> {
     fn place_class(
         &mut self,
         snapshot: &mut Snapshot<'_>,
-        class: ClassIx,
+        (class, roomy): (ClassIx, &[NodeIx]),
         index: usize,
         pods: &[PodRef],
-        old_nodes: usize,
     ) {
         let looks_elsewhere = may_come_round(snapshot.class(class));
-        let roomy =
-            if looks_elsewhere { roomy_nodes(snapshot, class, old_nodes, self.ends_at) } else { Vec::new() };
         let shape = snapshot.shape(class);
         let Some(mut start) = shape.and_then(|shape| self.starts.get(&shape).copied()).unwrap_or(Some(0))
         else {
@@ -396,7 +403,7 @@ impl Trial<'_> {
         };
         for (placed, pod) in pods.iter().enumerate() {
             let search = (start, looks_elsewhere);
-            let Some(next) = self.place_one(snapshot, class, index, *pod, search, &roomy) else {
+            let Some(next) = self.place_one(snapshot, class, index, *pod, search, roomy) else {
                 let refused = snapshot.work_units < self.ends_at;
                 self.starts.extend(shape.filter(|_| refused).map(|shape| (shape, None)));
                 return;
