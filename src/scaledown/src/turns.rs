@@ -15,9 +15,13 @@ use headroom_values::reason::Reason;
 use headroom_values::time::{Seconds, UnixTime};
 
 /// Pods of a cluster whose nodes all have their turn in each plan.
-const PODS_AT_ONCE: usize = 10_000;
+const SMALL_CLUSTER_PODS: usize = 10_000;
+/// Pods of a part of a larger cluster.
+const PODS_AT_ONCE: usize = 4_000;
+/// Most parts, so that a round takes ten minutes at most, as long as clocks run by default: above 1,200,000 pods parts are larger.
+const PARTS_MAX: usize = 300;
 /// A plan for another part is made after this although nothing happens.
-const NEXT_PART_AFTER: Seconds = Seconds(5);
+const NEXT_PART_AFTER: Seconds = Seconds(2);
 
 /// The part of the nodes that has its turn.
 ///
@@ -32,9 +36,14 @@ pub(crate) struct Turn {
 impl Turn {
     /// The turn at the instant `now` in a cluster of so many pods. It follows from them alone: nothing is remembered from plan to
     /// plan, and a plan that is made again says the same.
+    ///
+    /// Parts follow one another, and each round of all of them begins with another one: at the pace of a cluster at rest each part
+    /// has its turn within two rounds, and at any other even pace none is passed over for ever.
     pub(crate) fn at(now: UnixTime, pods_count: usize) -> Self {
         let parts = parts(pods_count);
-        Self { parts, part: scattered(now, parts) }
+        let (step, count) = (now.0.unsigned_abs() / NEXT_PART_AFTER.0.unsigned_abs(), parts as u64);
+        let first = mixed(step / count) % count;
+        Self { parts, part: below(step % count + first, parts) }
     }
 
     /// True for the node at this place in the order of names. Nodes of a group stand together in it: each part has some of every
@@ -47,14 +56,26 @@ impl Turn {
 /// The number of parts of a cluster of so many pods; at least 1.
 #[must_use]
 pub fn parts(pods_count: usize) -> usize {
-    pods_count.div_ceil(PODS_AT_ONCE).max(1)
+    match pods_count {
+        ..=SMALL_CLUSTER_PODS => 1,
+        _ => pods_count.div_ceil(PODS_AT_ONCE).min(PARTS_MAX),
+    }
 }
 
-/// A number below `count`, which is not zero, by the instant. Plans may be made at any even pace: over time each number comes.
+/// A number below `count`, which is not zero, by the instant.
 pub(crate) fn scattered(now: UnixTime, count: usize) -> usize {
-    let number = now.0.unsigned_abs().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-    let below = number % u64::try_from(count).unwrap_or(u64::MAX);
-    usize::try_from(below).unwrap_or(0)
+    below(mixed(now.0.unsigned_abs()), count)
+}
+
+fn below(number: u64, count: usize) -> usize {
+    usize::try_from(number % count as u64).unwrap_or(0)
+}
+
+/// Another number for each number, without any order.
+fn mixed(number: u64) -> u64 {
+    let number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    let number = (number ^ number >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+    number ^ number >> 32
 }
 
 impl<'s> Pass<'_, 's> {
@@ -112,7 +133,7 @@ mod tests {
 
     #[test]
     fn all_nodes_of_a_small_cluster_have_their_turn_in_each_plan() {
-        for pods_count in [0, PODS_AT_ONCE] {
+        for pods_count in [0, SMALL_CLUSTER_PODS] {
             for now in 0..100 {
                 let turn = Turn::at(UnixTime(now), pods_count);
                 assert!((0..1000).all(|place| turn.has(place)));
@@ -120,18 +141,38 @@ mod tests {
         }
     }
 
-    #[test]
-    fn each_node_of_a_large_cluster_has_its_turn_whatever_the_pace_of_plans() {
-        // 45 parts, as of 15,000 nodes with 30 pods each.
-        for pause in [1, 2, 3, 5, 9, 10, 15, 45, 60] {
+    /// The number of plans, one in so many seconds, after which each of 1,000 nodes has had its turn in a cluster of 113 parts, as of
+    /// 15,000 nodes with 30 pods each. Begun at any time of two rounds.
+    fn plans_until_all(pause: i64) -> usize {
+        let begins = (0..452).step_by(50);
+        let plans = begins.map(|begin| {
             let mut waiting: Vec<usize> = (0..1000).collect();
-            for plan in 1..=600 {
-                let turn = Turn::at(UnixTime(1_800_000_000 + plan * pause), 450_000);
+            let mut plans = 0;
+            while !waiting.is_empty() && plans < 3000 {
+                plans += 1;
+                let turn = Turn::at(UnixTime(1_800_000_000 + begin + plans * pause), 450_000);
                 let had = waiting.iter().filter(|place| turn.has(**place)).count();
-                assert!(had <= 23, "a plan tries its part and no more");
+                assert!(had <= 9, "a plan tries its part and no more");
                 waiting.retain(|place| !turn.has(*place));
             }
-            assert_eq!(waiting, [0_usize; 0], "after 600 plans with a pause of {pause} s");
+            assert_eq!(waiting, [0_usize; 0], "with a pause of {pause} s from {begin}");
+            usize::try_from(plans).expect("a number of plans")
+        });
+        plans.max().expect("some begin")
+    }
+
+    #[test]
+    fn each_node_of_a_large_cluster_at_rest_has_its_turn_within_two_rounds() {
+        assert_eq!(parts(450_000), 113);
+        assert_eq!(parts(3_000_000), 300, "a round of ten minutes");
+        let plans = plans_until_all(NEXT_PART_AFTER.0);
+        assert!(plans <= 2 * 113, "{plans} plans");
+    }
+
+    #[test]
+    fn each_node_of_a_large_cluster_has_its_turn_whatever_the_pace_of_plans() {
+        for pause in [1, 3, 4, 5, 8, 9, 10, 13, 15, 20, 34, 45, 55, 60, 89, 120, 144] {
+            plans_until_all(pause);
         }
     }
 }
