@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
-use super::pods::{Pods, owner};
+use super::pods::{Owner, Pods, owner};
 use super::queue::WorkQueue;
 use super::template::count_or_percent;
 use crate::store::{
@@ -135,25 +136,32 @@ fn expected_pods(store: &Store, budget: &Value, pods: &Pods, covered: &BTreeSet<
     if at(budget, &["spec", "minAvailable"]).is_some_and(Value::is_number) {
         return covered.iter().filter(|key| pods.get(key).is_some_and(|pod| pod.active())).count() as i64;
     }
+    // Looked at once for each controller, however many pods it has: whether one stands for its pods.
+    let mut scaled: FxHashMap<&str, bool> = FxHashMap::default();
     let mut counted: BTreeSet<(Kind, ObjectKey)> = BTreeSet::new();
     let mut expected = 0;
-    for key in covered {
-        let Some(pod) = pods.get(key) else { continue };
-        let scaled = pod.owner.as_ref().and_then(|set| {
-            let object = store.find(set.kind, &set.key)?;
-            let above =
-                owner(object).and_then(|above| Some((above.clone(), store.find(above.kind, &above.key)?)));
-            let (kind, key, object) = match above {
-                Some((above, object)) => (above.kind, above.key, object),
-                None => (set.kind, set.key.clone(), object),
-            };
-            Some((kind, key, number(object, &["spec", "replicas"])?))
+    for pod in covered.iter().filter_map(|key| pods.get(key)) {
+        let is_scaled = pod.owner.as_ref().is_some_and(|set| {
+            *scaled.entry(&set.uid).or_insert_with(|| match scale_of(store, set) {
+                Some((workload, replicas)) => {
+                    expected += if counted.insert(workload) { replicas } else { 0 };
+                    true
+                }
+                None => false,
+            })
         });
-        match scaled {
-            Some((kind, key, replicas)) if counted.insert((kind, key.clone())) => expected += replicas,
-            Some(_) => {}
-            None => expected += i64::from(pod.active()),
-        }
+        expected += i64::from(!is_scaled && pod.active());
     }
     expected
+}
+
+/// The workload that a set belongs to, or else the set itself, with the number of pods that it wants; `None` if that is not known.
+fn scale_of(store: &Store, set: &Owner) -> Option<((Kind, ObjectKey), i64)> {
+    let object = store.find(set.kind, &set.key)?;
+    let above = owner(object).and_then(|above| Some((store.find(above.kind, &above.key)?, above)));
+    let (workload, object) = match above {
+        Some((object, above)) => ((above.kind, above.key), object),
+        None => ((set.kind, set.key.clone()), object),
+    };
+    Some((workload, number(object, &["spec", "replicas"])?))
 }

@@ -1,16 +1,18 @@
 //! The scheduler: highest priority first, then oldest, onto the emptiest node that fits; it preempts nobody. Pods of a gang are
 //! bound together or not at all.
 
+mod rankings;
 mod together;
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::Value;
 
+use self::rankings::Rankings;
 use super::devices;
 use super::fit::{Amounts, Misfit, NodeShape, PodShape};
 use super::neighbours::{Around, Repellents};
@@ -22,9 +24,6 @@ const ME: Author<'static> = Author::actor("scheduler");
 
 /// Score of a node, the highest first: soft taints, then the free share.
 type Score = (Reverse<usize>, i64);
-
-/// Nodes that take a class of pods, by score, as each was when it was last looked at, and their place in the order of names.
-type Rankings = FxHashMap<usize, BinaryHeap<(Score, Reverse<usize>, Arc<str>)>>;
 
 /// A label and its value, which nodes of one domain share.
 type Domain = (String, String);
@@ -58,6 +57,8 @@ pub(super) struct Scheduler {
     /// The message of the class that failed last in this pass; a pod that is bound meanwhile changes it.
     explained: Option<(usize, Arc<str>)>,
     changed_nodes: BTreeSet<Arc<str>>,
+    /// Nodes for pods that are alone.
+    rankings: Rankings,
     repellents: Repellents,
     /// True if claims, volumes or who mounts them changed since the last turn.
     volumes_changed: bool,
@@ -74,7 +75,7 @@ impl Scheduler {
             Some(state) if state.shape == shape => {}
             Some(state) => {
                 state.shape = shape;
-                self.changed_nodes.insert(name.into());
+                self.note_changed(name.into());
             }
             None => {
                 // Pods may have been on a node of this name before it came (back).
@@ -83,7 +84,7 @@ impl Scheduler {
                     used.add(&pod.shape.requests, 1);
                 }
                 self.nodes.insert(name.into(), NodeState { shape, used });
-                self.changed_nodes.insert(name.into());
+                self.note_changed(name.into());
             }
         }
     }
@@ -130,8 +131,14 @@ impl Scheduler {
         self.volumes_changed |= shape.mounts();
         if let Some(state) = self.nodes.get_mut(&node) {
             state.used.add(&shape.requests, -1);
-            self.changed_nodes.insert(node);
+            self.note_changed(node);
         }
+    }
+
+    /// A node may take pods that it did not take before.
+    fn note_changed(&mut self, node: Arc<str>) {
+        self.rankings.note_better(node.clone());
+        self.changed_nodes.insert(node);
     }
 
     fn forget_waiting(&mut self, key: &ObjectKey) {
@@ -160,7 +167,6 @@ impl Scheduler {
     fn pass(&mut self, store: &mut Store, pods: &Pods) -> bool {
         let mut bound = false;
         self.explained = None;
-        let mut rankings = Rankings::default();
         while let Some((turn, class)) = self.waiting.pop_first() {
             let key = turn.2.clone();
             let Some(pod) = pods.get(&key) else { continue };
@@ -177,7 +183,7 @@ impl Scheduler {
             let failed = self.parked.contains_key(&class);
             let reach = if failed { Ok(None) } else { self.reach(store, pods, &key, &shape) };
             let best = match &reach {
-                Ok(None) if !failed && self.is_alone(&shape) => self.ranked(&mut rankings, class, &shape),
+                Ok(None) if !failed && self.is_alone(&shape) => self.ranked(class, &shape),
                 Ok(reach) if !failed => self.best_node(&shape, reach.as_ref(), None),
                 _ => None,
             };
@@ -322,28 +328,10 @@ impl Scheduler {
         shape.pinned.is_none() && !self.repellents.concern(shape)
     }
 
-    /// The same node as [`Self::best_node`], for a pod that is alone: all nodes are scored for the first pod of a class in a pass.
-    /// Pods that are bound meanwhile only take room, so a score that still holds when it is the highest is the best.
-    fn ranked(&self, rankings: &mut Rankings, class: usize, shape: &PodShape) -> Option<Arc<str>> {
+    /// The same node as [`Self::best_node`], for a pod that is alone.
+    fn ranked(&mut self, class: usize, shape: &PodShape) -> Option<Arc<str>> {
         let score = |state: &NodeState| state.takes(shape).is_ok().then(|| score_of(state, shape));
-        let ranking = rankings.entry(class).or_insert_with(|| {
-            let scored = |(place, (name, state)): (usize, (&Arc<str>, &NodeState))| {
-                Some((score(state)?, Reverse(place), name.clone()))
-            };
-            self.nodes.iter().enumerate().filter_map(scored).collect()
-        });
-        while let Some((known, place, name)) = ranking.pop() {
-            match self.nodes.get(&name).and_then(score) {
-                // It stays among the others, with what is left of it when it is asked for again.
-                Some(now) if now == known => {
-                    ranking.push((known, place, name.clone()));
-                    return Some(name);
-                }
-                Some(now) => ranking.push((now, place, name)),
-                None => {}
-            }
-        }
-        None
+        self.rankings.best(class, &self.nodes, score)
     }
 
     /// The node of a domain, if one is given, with the fewest soft taints that the pod does not tolerate; of those the one that

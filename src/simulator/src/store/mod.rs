@@ -5,6 +5,7 @@ mod apply;
 mod error;
 mod kind;
 mod log;
+mod node_texts;
 mod notifier;
 mod object;
 mod patch;
@@ -37,6 +38,7 @@ pub use self::subresource::Eviction;
 pub use self::write::{Author, DeleteOptions, Part};
 
 use self::log::ChangeLog;
+pub(crate) use self::node_texts::NodeTexts;
 use crate::trace::Trace;
 
 /// All objects of the cluster, one global resource version, and the log of changes that watches and actors read.
@@ -49,6 +51,8 @@ pub struct Store {
     /// The pods bound to each node: a live look at one node must not walk all pods.
     bound: FxHashMap<Arc<str>, BTreeSet<ObjectKey>>,
     log: ChangeLog,
+    /// For lists of nodes.
+    pub(crate) node_texts: NodeTexts,
     revision: u64,
     now: Timestamp,
     seed: u64,
@@ -64,6 +68,7 @@ impl Store {
             objects: BTreeMap::new(),
             bound: FxHashMap::default(),
             log: ChangeLog::default(),
+            node_texts: NodeTexts::default(),
             // Zero means "any version" to clients, so the first write is at 1.
             revision: 0,
             now,

@@ -8,11 +8,14 @@ use http::Method;
 use http_body::Frame;
 use http_body_util::StreamBody;
 use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::ReplyBody;
 use super::request::{Path, Target};
-use crate::store::{ApiError, Author, DeleteOptions, Kind, ObjectKey, Part, Patch, Store, at, number, text};
+use crate::store::{
+    ApiError, Author, DeleteOptions, Kind, NodeTexts, ObjectKey, Part, Patch, Store, at, number, text,
+};
 
 type Reply = http::Response<ReplyBody>;
 
@@ -28,7 +31,13 @@ pub(super) fn answer(
     match &target.path {
         Path::Discovery(path) => Ok(reply(200, &discovery(path)?)),
         Path::Collection(kind) => match target.method {
-            Method::GET => Ok(reply(200, &list(store, *kind, target, old_by)?)),
+            Method::GET => {
+                let mut texts = std::mem::take(&mut store.node_texts);
+                let listed = list(store, &mut texts, *kind, target, old_by);
+                let answer = listed.map(|list| reply(200, &list));
+                store.node_texts = texts;
+                answer
+            }
             Method::POST => {
                 let mut object = parse(body)?;
                 if kind.info().namespaced && !target.filter.namespace.is_empty() {
@@ -142,25 +151,46 @@ struct List<'s> {
 /// An object of a list.
 enum Item<'s> {
     Whole(&'s Arc<Value>),
-    /// Built-in kinds do not repeat the fields of the list.
     BuiltIn(&'s Arc<Value>),
     Metadata(&'s Arc<Value>),
+    Written(Arc<RawValue>),
 }
 
 impl Serialize for Item<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Whole(object) => object.serialize(serializer),
-            Self::BuiltIn(object) => {
-                let fields = object.as_object().into_iter().flatten();
-                serializer.collect_map(fields.filter(|(name, _)| !matches!(&***name, "apiVersion" | "kind")))
-            }
+            Self::BuiltIn(object) => BuiltIn(object).serialize(serializer),
             Self::Metadata(object) => shaped(object, true).serialize(serializer),
+            Self::Written(text) => text.serialize(serializer),
         }
     }
 }
 
-fn list<'s>(store: &'s Store, kind: Kind, target: &Target, old_by: u64) -> Result<List<'s>, ApiError> {
+/// An object of a built-in kind in a list, which does not repeat the fields of the list.
+struct BuiltIn<'s>(&'s Value);
+
+impl BuiltIn<'_> {
+    fn written(node: &Value) -> Arc<RawValue> {
+        // A value always has a text.
+        Arc::from(serde_json::value::to_raw_value(&BuiltIn(node)).unwrap_or_default())
+    }
+}
+
+impl Serialize for BuiltIn<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let fields = self.0.as_object().into_iter().flatten();
+        serializer.collect_map(fields.filter(|(name, _)| !matches!(&***name, "apiVersion" | "kind")))
+    }
+}
+
+fn list<'s>(
+    store: &'s Store,
+    texts: &mut NodeTexts,
+    kind: Kind,
+    target: &Target,
+    old_by: u64,
+) -> Result<List<'s>, ApiError> {
     let (revision, after) = match &target.query.continue_token {
         Some(token) => read_token(token)?,
         None => (store.revision().saturating_sub(old_by).max(store.compacted()), None),
@@ -183,17 +213,19 @@ fn list<'s>(store: &'s Store, kind: Kind, target: &Target, old_by: u64) -> Resul
         metadata["continue"] = format!("{revision}:{}/{}", last.namespace, last.name).into();
         metadata["remainingItemCount"] = rest.into();
     }
-    let shape = match (target.partial, kind.info().group) {
-        (true, _) => Item::Metadata,
-        (false, "headroom.dev") => Item::Whole,
-        (false, _) => Item::BuiltIn,
+    texts.trim(store.count(Kind::Node));
+    let mut item = |(key, object)| match (target.partial, kind, kind.info().group) {
+        (true, _, _) => Item::Metadata(object),
+        (false, Kind::Node, _) => Item::Written(texts.of(key, object, BuiltIn::written)),
+        (false, _, "headroom.dev") => Item::Whole(object),
+        (false, _, _) => Item::BuiltIn(object),
     };
     let (api_version, name) = if target.partial {
         ("meta.k8s.io/v1".to_owned(), "PartialObjectMetadataList".to_owned())
     } else {
         (kind.api_version(), format!("{}List", kind.info().kind))
     };
-    let items = page.into_iter().map(|(_, object)| shape(object)).collect();
+    let items = page.into_iter().map(&mut item).collect();
     Ok(List { api_version, kind: name, metadata, items })
 }
 
