@@ -11,9 +11,9 @@ use proptest::prelude::*;
 use headroom_core::config::Config;
 use headroom_core::history::{
     Action, Anticipation, Backoff, Blocked, Considered, ConsolidationBackoff, DEVICES_BYTES_MAX, Decision,
-    DecisionAction, DecisionOutcome, Evicted, History, Increase, IncreasePhase, Intent, LearnedDevices,
-    LearnedTemplate, POOL_DEVICES_BYTES_MAX, PodClassKey, PoolHistory, Refusal, Removal, RemovalPhase,
-    Replaced, Replacement, RotationStop, Surge, Unbound, Victim,
+    DecisionAction, DecisionOutcome, EVICTED_MAX, Evicted, History, Increase, IncreasePhase, Intent,
+    LearnedDevices, LearnedTemplate, POOL_DEVICES_BYTES_MAX, PodClassKey, PoolHistory, Refusal, Removal,
+    RemovalPhase, Replaced, Replacement, RotationStop, Surge, Unbound, Victim,
 };
 use headroom_core::labels::ObjectKey;
 use headroom_core::plan;
@@ -424,6 +424,7 @@ fn decision_of(index: usize, message: &str) -> Decision {
 fn without_clocks(status: &headroom_api::NodePoolStatus) -> usize {
     let mut status = status.clone();
     status.unneeded.clear();
+    status.evicted.clear();
     serde_json::to_vec(&status).expect("a status is JSON").len()
 }
 
@@ -449,6 +450,15 @@ fn a_pool_of_fifteen_thousand_nodes_stays_within_bounds() {
         unneeded: (0..1_500)
             .map(|node| (format!("general-5-17-{node}").into(), UnixTime(1_799_990_000 + node % 40)))
             .collect(),
+        evicted: (0..600)
+            .map(|set| {
+                let since = UnixTime(1_799_990_000 + set);
+                (
+                    format!("ReplicaSet/team-{}/service-{set}-7d9f8c6b5", set % 10).into(),
+                    Evicted { since, last: since },
+                )
+            })
+            .collect(),
         refusals: (0..60).map(row).collect(),
         blocked: (0..60).map(stays).collect(),
         decisions: (0..25).map(|index| decision_of(index, &long)).collect(),
@@ -460,9 +470,10 @@ fn a_pool_of_fifteen_thousand_nodes_stays_within_bounds() {
     let size = without_clocks(&status);
     assert!(size < STATUS_BYTES_MAX, "{size} bytes");
     let all = serde_json::to_vec(&status).expect("a status is JSON").len();
-    assert!(all < 100 * 1024, "{all} bytes with 1,500 clocks");
+    assert!(all < 170 * 1024, "{all} bytes with 1,500 clocks of nodes and 500 of controllers");
     assert!(status.truncated > Some(0));
-    assert_eq!(through_status(&memory).unneeded.len(), 1_500);
+    let read = through_status(&memory);
+    assert_eq!((read.unneeded.len(), read.evicted.len()), (1_500, EVICTED_MAX));
     assert!(status.refusals.len() >= 5 && !status.decisions.is_empty());
 }
 

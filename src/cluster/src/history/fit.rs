@@ -29,7 +29,7 @@ pub const GROUPS_MAX: usize = 64;
 /// Most anticipations; the schema has the same limit.
 pub const ANTICIPATIONS_MAX: usize = 256;
 /// Most bytes of text that decisions, refusals and blocked rows take together. With a full list of conditions and
-/// groups beside them status stays under 32 KB without clocks (design rule 9).
+/// groups beside them status stays under 32 KB without clocks, which are `unneeded` and `evicted` (design rule 9).
 pub const REPORTED_BYTES_MAX: usize = 16 * 1024;
 /// Most bytes of that and of intents together.
 const RECORD_BYTES_MAX: usize = 26 * 1024;

@@ -10,7 +10,9 @@ use super::{BELIEF, Checker};
 use headroom_simulator::store::{Store, at, number, text, timestamp};
 use headroom_simulator::wire::Call;
 
-/// Largest status without the unneeded clocks (design rule 9).
+/// Fields that hold instants of nodes and of controllers, each bounded by its rows.
+const CLOCKS: [&str; 2] = ["unneeded", "evicted"];
+/// Largest status without clocks (design rule 9).
 const STATUS_BYTES_MAX: usize = 32 * 1024;
 const DECISIONS_MAX: usize = 20;
 
@@ -81,11 +83,16 @@ impl Checker {
     fn check_size(&mut self, now: Timestamp, pool: &str, before: &Value, after: &Value) {
         let mut status = at(after, &["status"]).cloned().unwrap_or_default();
         if let Some(fields) = status.as_object_mut() {
-            fields.remove("unneeded");
+            CLOCKS.iter().for_each(|clocks| drop(fields.remove(*clocks)));
         }
         let bytes = status.to_string().len();
         if STATUS_BYTES_MAX < bytes {
-            self.violated(now, "I23", format!("status of {pool} has {bytes} bytes"));
+            let largest = largest_fields(&status);
+            self.violated(
+                now,
+                "I23",
+                format!("status of {pool} has {bytes} bytes without clocks: {largest}"),
+            );
         }
         let decisions = at(&status, &["decisions"]).and_then(Value::as_array).map_or(0, Vec::len);
         if DECISIONS_MAX < decisions {
@@ -332,4 +339,14 @@ fn backoff_rows(pool: &Value) -> impl Iterator<Item = (String, &Value)> {
 /// The number of an intent in its pool: ids are the epoch and it.
 fn number_of(id: &str) -> u64 {
     id.rsplit_once('-').and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+/// The three fields of a status that take most of it, with their bytes.
+fn largest_fields(status: &Value) -> String {
+    let fields = status.as_object().into_iter().flatten();
+    let mut sizes: Vec<(usize, &String)> =
+        fields.map(|(name, value)| (value.to_string().len(), name)).collect();
+    sizes.sort_unstable_by(|a, b| b.cmp(a));
+    let largest: Vec<String> = sizes.iter().take(3).map(|(bytes, name)| format!("{name} {bytes}")).collect();
+    largest.join(", ")
 }
