@@ -176,15 +176,24 @@ fn pods_that_keep_away_from_another_app_fill_a_node_before_the_next() {
     assert_eq!(pods, [[(0, 4)], [(0, 4)]]);
 }
 
-#[test]
-fn pods_that_spread_use_old_nodes_again_once_new_ones_balance_them() {
-    let old = world()
+/// Zone a has a pod of app web and a node with room, zone b a node without.
+fn room_in_the_fuller_zone() -> World {
+    world()
         .node(node("n-a").zone("a"))
         .node(node("n-b").zone("b").cpu("1"))
         .pods(pod("there").label("app", "web").on("n-a").times(1))
-        .build();
-    let web = plain("2").label("app", "web").spread("app", "web", ZONE_LABEL, 1);
-    let packing = pack_into(&old, &[group("b", "4", "16Gi", 10)], &[(web, 3)], PLENTY);
+        .build()
+}
+
+/// Pods of app web, spread over the zones.
+fn web(cpu: &str) -> PodBuilder {
+    plain(cpu).label("app", "web").spread("app", "web", ZONE_LABEL, 1)
+}
+
+#[test]
+fn pods_that_spread_use_old_nodes_again_once_new_ones_balance_them() {
+    let old = room_in_the_fuller_zone();
+    let packing = pack_into(&old, &[group("b", "4", "16Gi", 10)], &[(web("2"), 3)], PLENTY);
     let elsewhere: Vec<usize> = packing.elsewhere.iter().map(|(_, index)| *index).collect();
     assert_eq!((packing.nodes.len(), packing.placed, elsewhere), (1, vec![3], vec![0]));
 }
@@ -215,13 +224,8 @@ fn pack_twice(
 
 #[test]
 fn old_nodes_are_looked_for_once_while_nodes_are_bought() {
-    let old = world()
-        .node(node("n-a").zone("a"))
-        .node(node("n-b").zone("b").cpu("1"))
-        .pods(pod("there").label("app", "web").on("n-a").times(1))
-        .build();
+    let old = room_in_the_fuller_zone();
     let mut snapshot = Snapshot::new(&old);
-    let web = |cpu| plain(cpu).label("app", "web").spread("app", "web", ZONE_LABEL, 1);
     let [two, three] = ["2", "3"].map(|cpu| snapshot.class_ix(&web(cpu).class()));
     let in_b = [group("b", "4", "16Gi", 10)];
     let mut roomy = RoomyNodes::default();

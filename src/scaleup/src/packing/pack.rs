@@ -341,6 +341,7 @@ fn pack_tried(
         ends_at: u64::MAX,
         starts: BTreeMap::new(),
     };
+    let old_nodes = snapshot.nodes_capacity();
     // Before any pod is placed: what the trial fills is free again after it.
     for &index in order {
         let class = wanted[index].class;
@@ -355,7 +356,8 @@ fn pack_tried(
         let before = snapshot.work_units;
         trial.ends_at = snapshot.search_limit(class);
         if before < trial.ends_at {
-            trial.place_class(snapshot, (class, roomy.of(class)), index, wanted[index].pods);
+            let roomy = roomy.of(snapshot, class, old_nodes, trial.ends_at);
+            trial.place_class(snapshot, (class, &roomy), index, wanted[index].pods);
         }
         if trial.ends_at <= snapshot.work_units && trial.packing.placed[index] < wanted[index].pods.len() {
             snapshot.shares.cut(class, 0 < trial.packing.placed[index]);
