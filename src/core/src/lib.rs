@@ -27,7 +27,8 @@ pub use headroom_pods as pods;
 pub use headroom_pools::testing;
 pub use headroom_pools::{config, plan, verdicts};
 pub use headroom_values::{
-    deletion_cost, go_values, known, labels, printable, quantity, reason, resources, text, time, window,
+    deletion_cost, go_values, known, labels, mixing, printable, quantity, reason, resources, text, time,
+    window,
 };
 
 pub use plan_nodes::{absorb, plan};

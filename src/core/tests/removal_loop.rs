@@ -7,6 +7,7 @@ use headroom_core::config::{Budget, Ceiling, Config, Mode};
 use headroom_core::history::{History, RemovalPhase};
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
+use headroom_core::mixing::mixed;
 use headroom_core::nodes::removal::{DELETE_TIMEOUT, holds_node};
 use headroom_core::nodes::state::bounds::bounds;
 use headroom_core::nodes::state::foreign::marked_by;
@@ -33,10 +34,7 @@ struct Chance(u64);
 impl Chance {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (mixed ^ (mixed >> 31)) % bound
+        mixed(self.0) % bound
     }
 
     fn one_in(&mut self, times: u64) -> bool {

@@ -11,6 +11,7 @@ use headroom_cluster::world::digest::NodeDigest;
 use headroom_cluster::world::node::Readiness;
 use headroom_cluster::world::{NodeId, World};
 use headroom_pools::state::foreign::Membership;
+use headroom_values::mixing::mixed;
 use headroom_values::reason::Reason;
 use headroom_values::time::{Seconds, UnixTime};
 
@@ -69,13 +70,6 @@ pub(crate) fn scattered(now: UnixTime, count: usize) -> usize {
 
 fn below(number: u64, count: usize) -> usize {
     usize::try_from(number % count as u64).unwrap_or(0)
-}
-
-/// Another number for each number, without any order.
-fn mixed(number: u64) -> u64 {
-    let number = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    let number = (number ^ number >> 32).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-    number ^ number >> 32
 }
 
 impl<'s> Pass<'_, 's> {

@@ -4,6 +4,7 @@ pub mod deletion_cost;
 pub mod go_values;
 pub mod known;
 pub mod labels;
+pub mod mixing;
 pub mod printable;
 pub mod quantity;
 pub mod reason;

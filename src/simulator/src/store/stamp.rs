@@ -1,12 +1,15 @@
 //! Metadata of an object that only the server writes or decides: stamps, names, generations, the end of a deletion.
 
+use headroom_core::mixing::mixed;
 use serde_json::Value;
 
 use super::object::{at, number, object_at};
 
 /// Two numbers that no other object of the run has.
 pub(super) fn identity(seed: u64, made_count: u64) -> (u64, u64) {
-    (mixed(seed ^ made_count), mixed(seed.rotate_left(32) ^ made_count.wrapping_mul(3)))
+    // So that the first object of a run has none of zeros.
+    let from = |number: u64| mixed(number.wrapping_add(0x9e37_79b9_7f4a_7c15));
+    (from(seed ^ made_count), from(seed.rotate_left(32) ^ made_count.wrapping_mul(3)))
 }
 
 pub(super) fn keep_server_metadata(before: &Value, after: &mut Value) {
@@ -99,14 +102,6 @@ pub(super) fn set_or_remove(object: &mut Value, field: &str, value: Option<Value
         Some(value) => fields.insert(field.into(), value),
         None => fields.remove(field),
     };
-}
-
-/// The finalizer of splitmix64: neighbours in, unrelated numbers out.
-fn mixed(number: u64) -> u64 {
-    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 pub(super) fn uid((a, b): (u64, u64)) -> String {
