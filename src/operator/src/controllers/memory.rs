@@ -51,6 +51,9 @@ pub enum ReadBack {
     Another,
     /// A status of ours whose write was never answered: it is the memory, with what the world has answered since.
     Landed(Vec<Outcome>),
+    /// A status that the leader before us wrote and that was stored after we had read the pool. Nothing has been written in this
+    /// term, so it is the memory: otherwise the first write would open again what it has closed, and drop what it has opened.
+    Late,
 }
 
 /// Statuses kept that were not answered. Of those sent for one version only one can be stored; one a second is sent.
@@ -150,7 +153,9 @@ impl StoredPool {
             // It may be done yet.
             (self.unanswered, self.answers) = (known.unanswered, known.answers);
         }
-        ReadBack::Known
+        // A leader never uses a number twice: a status with a lower one was erased or restored by somebody else.
+        let goes_on = known.history.sequence <= self.history.sequence;
+        if !self.ours && goes_on && self.status != known.status { ReadBack::Late } else { ReadBack::Known }
     }
 
     /// Our own write was not answered: it may have been done, or be done yet.
@@ -405,13 +410,37 @@ mod tests {
         assert_eq!(StoredPool::of(&stored(json!({}))).left_out, Vec::<String>::new());
     }
 
+    fn version(version: &str, status: Value) -> PolicyObject<NodePoolSpec> {
+        PolicyObject { resource_version: version.to_owned(), ..stored(status) }
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_methods, reason = "tests have no host")]
+    fn what_the_leader_before_wrote_late_is_the_memory_until_this_one_has_written() {
+        let taken_over = StoredPool::taken_over(&version("1", json!({"sequence": 7})), None);
+        let seen = |status: Value| taken_over.clone().seen(&version("2", status));
+        assert_eq!(seen(json!({"sequence": 8})), ReadBack::Late);
+        assert_eq!(seen(json!({"sequence": 7, "truncated": 1})), ReadBack::Late, "it closed an intent");
+        assert_eq!(seen(json!({"sequence": 7})), ReadBack::Known, "the spec was edited");
+        assert_eq!(seen(json!({})), ReadBack::Known, "somebody has erased it");
+        assert_eq!(seen(json!({"sequence": 3})), ReadBack::Known, "somebody has restored an older one");
+
+        let mut written = taken_over;
+        written.written(
+            "2".to_owned(),
+            NodePoolStatus { sequence: Some(8), ..Default::default() },
+            Instant::now(),
+        );
+        assert_eq!(
+            written.seen(&version("3", json!({"sequence": 9}))),
+            ReadBack::Known,
+            "somebody else's hand"
+        );
+    }
+
     #[test]
     #[allow(clippy::disallowed_methods, reason = "tests have no host")]
     fn what_stays_in_a_status_is_noted_once_and_again_when_it_has_come_back() {
-        let version = |version: &str, status: Value| PolicyObject {
-            resource_version: version.to_owned(),
-            ..stored(status)
-        };
         let garbage = || json!({"intents": 3});
         let mut pool = StoredPool::of(&version("1", garbage()));
         pool.seen(&version("2", garbage()));

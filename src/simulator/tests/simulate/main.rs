@@ -6,6 +6,7 @@ mod consolidation;
 mod examples;
 mod fixtures;
 mod inspector;
+mod journals;
 mod library;
 mod neighbours;
 mod numbers;

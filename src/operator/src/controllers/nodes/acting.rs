@@ -20,14 +20,22 @@ use headroom_provider::CloudSettings;
 use headroom_report::traces::{Call, trace_id};
 use headroom_report::{WriteError, events};
 
+/// Pools whose journal was to be written. Those that are in neither set are stored, and act when they are planned for again.
+pub(super) struct Journalled {
+    /// Those that may act: their intents are stored as the plan has them.
+    ready: BTreeSet<Arc<str>>,
+    /// Those that are not stored as the plan has them. What is stored of them may be news, and is the memory then.
+    failed: BTreeSet<Arc<str>>,
+}
+
 impl NodeLoop {
     /// Writes the journal of each pool that is about to act, before it acts (design rule 3).
     ///
     /// Where nodes are bought, an increase that has ended is stored first: limits that several pools share may have given what it
     /// leaves to another pool, and whoever reads one status without the other would carry out both.
     ///
-    /// Returns the pools whose intents are stored; the others keep the memory they had and plan again.
-    pub(super) async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> BTreeSet<Arc<str>> {
+    /// Pools for which that fails keep the memory they had, or get the one that was read instead, and plan again.
+    pub(super) async fn journal(&mut self, plan: &Plan, statuses: &Statuses) -> Journalled {
         let acting: BTreeSet<Arc<str>> = plan.steps.iter().filter_map(journal_of).cloned().collect();
         let differs = |pool: &Arc<str>, differ: fn(&PoolHistory, &PoolHistory) -> bool| {
             let (next, stored) = (plan.next_history.pools.get(pool), self.stored.get(pool));
@@ -36,13 +44,16 @@ impl NodeLoop {
         let begins = |pool: &&Arc<str>| differs(pool, has_other_increase);
         let ends = |pool: &&Arc<str>| differs(pool, |next, stored| has_other_increase(stored, next));
         let buying: BTreeSet<Arc<str>> = acting.iter().filter(begins).cloned().collect();
-        if buying.is_empty() {
-            return self.store(&acting, plan, statuses).await;
+        let mut ended: BTreeSet<Arc<str>> = BTreeSet::new();
+        if !buying.is_empty() {
+            ended = self.stored.keys().filter(ends).cloned().collect();
         }
-        let ended: BTreeSet<Arc<str>> = self.stored.keys().filter(ends).cloned().collect();
-        let all_stored = self.store(&ended, plan, statuses).await.len() == ended.len();
-        let next = if all_stored { acting } else { acting.difference(&buying).cloned().collect() };
-        self.store(&next, plan, statuses).await
+        let stored = self.store(&ended, plan, statuses).await;
+        let waits = |pool: &&Arc<str>| stored.len() < ended.len() && buying.contains(*pool);
+        let next = acting.iter().filter(|pool| !waits(pool)).cloned().collect();
+        let ready = self.store(&next, plan, statuses).await;
+        let failed = acting.union(&ended).filter(|pool| !stored.contains(*pool) && !ready.contains(*pool));
+        Journalled { failed: failed.cloned().collect(), ready }
     }
 
     /// Writes the statuses of these pools whose intents are stored otherwise. Returns those that are stored as they are now.
@@ -71,11 +82,8 @@ impl NodeLoop {
     }
 
     /// Takes back what was decided for pools whose journal could not be written. Returns whether there were any.
-    pub(super) fn forget_unjournalled(&self, plan: &mut Plan, journalled: &BTreeSet<Arc<str>>) -> bool {
-        let acting: BTreeSet<Arc<str>> = plan.steps.iter().filter_map(journal_of).cloned().collect();
-        let mut any = false;
-        for pool in acting.difference(journalled) {
-            any = true;
+    pub(super) fn forget_unjournalled(&self, plan: &mut Plan, journalled: &Journalled) -> bool {
+        for pool in &journalled.failed {
             if !self.stored.contains_key(pool) {
                 plan.next_history.pools.remove(pool);
                 continue;
@@ -86,7 +94,7 @@ impl NodeLoop {
             memory.sequence = memory.sequence.max(used);
             plan.next_history.pools.insert(pool.clone(), memory);
         }
-        any
+        !journalled.failed.is_empty()
     }
 
     /// Writes statuses, all at once, and remembers what is stored now. Returns which were written.
@@ -133,12 +141,12 @@ impl NodeLoop {
     }
 
     /// Begins the steps whose intents are stored. They run beside the loop and report back.
-    pub(super) fn begin_steps(&mut self, plan: &Plan, journalled: &BTreeSet<Arc<str>>, now: UnixTime) {
+    pub(super) fn begin_steps(&mut self, plan: &Plan, journalled: &Journalled, now: UnixTime) {
         for step in &plan.steps {
             if self.in_flight.len() >= STEPS_MAX {
                 break;
             }
-            if journal_of(step).is_some_and(|pool| !journalled.contains(pool)) {
+            if journal_of(step).is_some_and(|pool| !journalled.ready.contains(pool)) {
                 continue;
             }
             if self.waits_its_turn(step, plan) {

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use headroom_core::memory as clocks;
 use tracing::{info, warn};
 
 use super::NodeLoop;
@@ -36,16 +35,8 @@ impl NodeLoop {
         }
         let Some(stored) = self.stored.get_mut(pool) else { return false };
         let read = stored.read_back(&object);
-        if !stored.ours {
-            // Nothing of ours has been written in this term: what the leader before us wrote last, after our
-            // takeover read the pool, is the memory.
-            self.history.pools.insert(pool.clone(), stored.history.clone());
-            clocks::sanitize(&mut self.history, &self.settings.config, self.ports.host.now());
-        }
         let landed = matches!(read, ReadBack::Landed(_));
-        if landed {
-            self.remember(pool, read);
-        }
+        self.remember(pool, read);
         landed
     }
 

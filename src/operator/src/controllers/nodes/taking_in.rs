@@ -85,6 +85,8 @@ impl NodeLoop {
             match self.stored.get_mut(name) {
                 Some(stored) => match stored.seen(object) {
                     ReadBack::Known => {}
+                    // Somebody else leads, and writes; a term begins with reading all pools.
+                    ReadBack::Late if self.term.is_none() => {}
                     news => read.push((name.clone(), news)),
                 },
                 None => {
@@ -109,21 +111,43 @@ impl NodeLoop {
     pub(super) fn remember(&mut self, pool: &Arc<str>, read: ReadBack) {
         self.rest = None;
         let Some(stored) = self.stored.get(pool) else { return };
-        let restored = matches!(read, ReadBack::Another);
+        let (mut memory, now) = (stored.history.clone(), self.ports.host.now());
         let answers = match read {
             ReadBack::Known => return,
-            ReadBack::Another => Vec::new(),
+            ReadBack::Another => {
+                clocks::recheck_deletions(&mut memory, &self.world, now);
+                Vec::new()
+            }
+            ReadBack::Late => {
+                info!(pool = %pool, "the leader before has written once more; going on from that");
+                let read = History { pools: [(pool.clone(), memory)].into() };
+                self.history.pools.extend(self.taken_up(read, now).pools);
+                return;
+            }
             ReadBack::Landed(answers) => answers,
         };
-        let mut memory = stored.history.clone();
-        if restored {
-            clocks::recheck_deletions(&mut memory, &self.world, self.ports.host.now());
-        }
         self.history.pools.insert(pool.clone(), memory);
         if !answers.is_empty() {
-            let now = self.ports.host.now();
             headroom_core::absorb(&mut self.history, &answers, &self.settings.config, now);
         }
+    }
+
+    /// The memory of earlier terms as this one goes on from it.
+    fn taken_up(&self, mut history: History, now: UnixTime) -> History {
+        clocks::sanitize(&mut history, &self.settings.config, now);
+        for memory in history.pools.values_mut() {
+            clocks::recheck_deletions(memory, &self.world, now);
+        }
+        let gap = match *self.ports.leadership.borrow() {
+            Leadership::Leading { gap, .. } => gap,
+            Leadership::Standby | Leadership::Lost => Duration::ZERO,
+        };
+        if gap > TAKEOVER_GAP {
+            let seconds = i64::try_from(gap.as_secs()).unwrap_or(i64::MAX);
+            info!(seconds, "no leader for a while; extending all timers");
+            clocks::age_clocks(&mut history, Seconds(seconds));
+        }
+        history
     }
 
     /// True if this replica may act, with its memory read back when it has just begun to lead.
@@ -185,19 +209,8 @@ impl NodeLoop {
                 stored.left_out.push("times that no decision could have written were set back".into());
             }
         }
-        clocks::sanitize(&mut self.history, &self.settings.config, now);
-        for memory in self.history.pools.values_mut() {
-            clocks::recheck_deletions(memory, &self.world, now);
-        }
-        let gap = match *self.ports.leadership.borrow() {
-            Leadership::Leading { gap, .. } => gap,
-            Leadership::Standby | Leadership::Lost => Duration::ZERO,
-        };
-        if gap > TAKEOVER_GAP {
-            let seconds = i64::try_from(gap.as_secs()).unwrap_or(i64::MAX);
-            info!(seconds, "no leader for a while; extending all timers");
-            clocks::age_clocks(&mut self.history, Seconds(seconds));
-        }
+        let read = std::mem::take(&mut self.history);
+        self.history = self.taken_up(read, now);
         self.rest = None;
         self.in_flight = InFlight::default();
         self.outcomes.clear();
