@@ -647,12 +647,12 @@ pub struct Anticipation {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub enabled: Option<bool>,
 
-    /// Most such replicas that count at once. Default: 5000. Range: 0 to 50000.
+    /// Most such replicas that count at once. Default: 10000. Range: 0 to 50000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 50_000))]
     pub max_pods: Option<i32>,
 
-    /// Most of them in one namespace. Default: 2000. Range: 0 to 50000.
+    /// Most of them in one namespace. Default: 5000. Range: 0 to 50000.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 50_000))]
     pub max_pods_per_namespace: Option<i32>,

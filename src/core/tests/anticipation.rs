@@ -143,6 +143,42 @@ fn one_namespace_has_no_more_replicas_on_their_way_than_its_limit() {
 }
 
 #[test]
+fn where_a_namespace_wants_more_than_its_limit_each_controller_has_the_same_part_on_its_way() {
+    let of = |name: &str, desired: u32| {
+        controller(ControllerKind::ReplicaSet, name, desired, pod(name).cpu("1").namespace("shop"))
+    };
+    let cluster = world()
+        .group("general", "a", "", 0)
+        .controller(of("api", 1000))
+        .controller(of("cart", 500))
+        .controller(of("web", 3))
+        .build();
+    let mut config = config([pool("general")]);
+    config.cluster.max_anticipated_pods_per_namespace = 60;
+    let plan = plan_fresh(&cluster, &config);
+    // One that wants more than the limit wants no more than it, so that the small one is not left without any.
+    let limited =
+        plan.reasons.pods.iter().filter(|verdict| verdict.skipped == Some(Reason::AnticipationLimit));
+    let left_out: Vec<u32> = limited.map(|verdict| verdict.pods_count).collect();
+    assert_eq!(left_out, [1000 - 29, 500 - 29, 3 - 2]);
+}
+
+#[test]
+fn replicas_that_appear_one_after_the_other_are_waited_for() {
+    let web = || controller(ControllerKind::ReplicaSet, "web", 8, pod("web").cpu("1"));
+    let config = config([pool("general")]);
+    let bought = plan_fresh(&world().group("general", "a", "", 0).controller(web()).build(), &config);
+    let made = UnixTime(NOW.0 + 50);
+    let first = pod("web").cpu("1").with(|pod| pod.created_at = made).owner("ReplicaSet", "web");
+    let cluster = world().group("general", "a", "", 0).controller(web()).pods(first.times(1)).build();
+    let paused_at = |at: i64| {
+        let plan = plan(&cluster, &bought.next_history, &config, UnixTime(at));
+        plan.reasons.pods.iter().any(|verdict| verdict.skipped == Some(Reason::AnticipationBackoff))
+    };
+    assert_eq!([NOW.0 + 60, made.0 + 59, made.0 + 60].map(paused_at), [false, false, true]);
+}
+
+#[test]
 fn one_pod_does_not_vouch_for_two_billion() {
     let config = config([pool("general")]);
     for kind in [ControllerKind::StatefulSet, ControllerKind::Job] {

@@ -333,9 +333,9 @@ pub struct ClusterSettings {
     pub voluntary_disruption_stopped: bool,
     /// True if replicas not created yet are demand. Default true.
     pub anticipation: bool,
-    /// Most anticipated pods at once. Default 5,000.
+    /// Most anticipated pods at once. Default 10,000.
     pub max_anticipated_pods: u32,
-    /// Most of those in one namespace. Default 2,000.
+    /// Most of those in one namespace. Default 5,000.
     pub max_anticipated_pods_per_namespace: u32,
     /// True if CapacityBuffers of the default strategy are served too. Default false.
     pub default_buffers: bool,
@@ -462,8 +462,8 @@ impl Default for ClusterSettings {
             budgets: Vec::new(),
             voluntary_disruption_stopped: false,
             anticipation: true,
-            max_anticipated_pods: 5_000,
-            max_anticipated_pods_per_namespace: 2_000,
+            max_anticipated_pods: 10_000,
+            max_anticipated_pods_per_namespace: 5_000,
             default_buffers: false,
             requests: RequestSettings::default(),
             max_nodes_per_scale_up: 1_000,

@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
-use crate::demand::{controller_name, missing_replicas};
+use crate::expected::{controller_name, missing_replicas};
 use headroom_cluster::history::{Anticipation, History, PoolHistory};
-use headroom_cluster::world::World;
 use headroom_cluster::world::workload::{Controller, ControllerKind};
+use headroom_cluster::world::{PodEntry, World};
 use headroom_pools::wake::Wake;
 use headroom_values::labels::ObjectKey;
 use headroom_values::time::{Seconds, UnixTime};
 
-/// Time for pods to appear after nodes were bought for them.
+/// Time for pods to appear after nodes were bought for them, and for the next one to appear after another.
 pub const APPEARANCE_TIMEOUT: Seconds = Seconds(60);
 /// First and longest pause of anticipation for a namespace in which pods did not appear, and time without a failure after
 /// which the next pause is a first one again. Upstream's proactive injection has the same bounds
@@ -59,10 +59,11 @@ pub fn settle(world: &World, history: &mut History, now: UnixTime) {
     }
 }
 
-/// Time until which a controller's replicas are not anticipated, for its own sake or its namespace's; begins a pause when they
-/// have not appeared in time.
+/// Time until which a controller's replicas are not anticipated, for its own sake or its namespace's; begins a pause when none of them
+/// has appeared for so long.
 pub fn paused_until(
     controller: &Controller,
+    world: &World,
     history: &mut History,
     now: UnixTime,
     wake: &mut Wake,
@@ -71,7 +72,7 @@ pub fn paused_until(
     let mut latest = None;
     for memory in history.pools.values_mut() {
         if let Some(entry) = memory.anticipations.get_mut(&name) {
-            let due = entry.since.plus(APPEARANCE_TIMEOUT);
+            let due = appear_until(entry, controller, world, now);
             match entry.until {
                 None if now < due => wake.note(due),
                 None => {
@@ -85,6 +86,18 @@ pub fn paused_until(
         latest = latest.max(memory.anticipations.get(&of_namespace).and_then(|entry| entry.until));
     }
     latest.filter(|until| now < *until)
+}
+
+/// Time until which replicas that nodes were bought for may appear. A controller that makes its pods one after the other gets on,
+/// however long all of them take: each one gives the next as long.
+fn appear_until(entry: &Anticipation, controller: &Controller, world: &World, now: UnixTime) -> UnixTime {
+    let due = entry.since.plus(APPEARANCE_TIMEOUT);
+    if now < due {
+        return due;
+    }
+    let is_own = |pod: &&PodEntry| pod.pod.owner.as_ref().is_some_and(|owner| owner.uid == controller.uid);
+    let youngest = world.pods().filter(is_own).map(|pod| pod.pod.created_at).max();
+    youngest.map_or(due, |created_at| due.max(created_at.plus(APPEARANCE_TIMEOUT)))
 }
 
 /// Notes that `pool` bought nodes for replicas of these controllers.

@@ -1,27 +1,21 @@
-//! Pods that want a node: pending ones, and replicas decided on but not created yet. It places none of them.
+//! Pods that want a node: pending ones, and replicas that are expected. It places none of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::anticipation;
-use crate::buffers::quotas::Quotas;
+use crate::expected;
 use crate::{gangs, requests};
 use headroom_cluster::history::{EXAMPLES_MAX, History};
 use headroom_cluster::scheduling::{ClassIx, PodRef, Snapshot};
 use headroom_cluster::world::pod::{Pod, PodClass};
-use headroom_cluster::world::workload::{Controller, ControllerKind};
 use headroom_cluster::world::{PodEntry, PodId, World};
 use headroom_pools::config::Config;
 use headroom_pools::wake::Wake;
 use headroom_values::labels::ObjectKey;
 use headroom_values::reason::Reason;
 use headroom_values::time::{Seconds, UnixTime};
-
-/// Replicas of a StatefulSet or Job that count before they exist, for each pod that does; and the fewest, once one does.
-const VOUCHED_EACH: u32 = 2;
-const VOUCHED_MIN: u32 = 10;
 
 /// Pods of one class that want a node.
 #[derive(Clone, Debug)]
@@ -109,7 +103,7 @@ pub fn collect(
     }
     let mut anticipated = Vec::new();
     if config.cluster.anticipation {
-        anticipated = anticipate(snapshot, &mut demand.skipped, history, config, now, wake);
+        anticipated = expected::replicas(snapshot, &mut demand.skipped, history, config, now, wake);
     }
     let size = |group: &PodGroup| weight(snapshot.class(group.class));
     for groups in [&mut demand.groups, &mut anticipated] {
@@ -200,7 +194,7 @@ fn is_silent(pod: &Pod) -> bool {
 }
 
 /// True if pods of this class are demand before their scheduler has marked them.
-fn is_immediate(class: &PodClass, config: &Config) -> bool {
+pub(crate) fn is_immediate(class: &PodClass, config: &Config) -> bool {
     config.cluster.immediate_schedulers.contains(&class.scheduler)
 }
 
@@ -259,7 +253,7 @@ fn add_pod(
 }
 
 impl PodGroup {
-    fn new(class: ClassIx, pods: &PodClass, key: ObjectKey, owner: Arc<str>) -> Self {
+    pub(crate) fn new(class: ClassIx, pods: &PodClass, key: ObjectKey, owner: Arc<str>) -> Self {
         Self {
             class,
             priority: pods.priority,
@@ -335,106 +329,6 @@ impl PodGroup {
     }
 }
 
-/// The replicas that controllers have decided on and not created, by class: desired = existing + anticipated.
-fn anticipate(
-    snapshot: &mut Snapshot<'_>,
-    skipped: &mut Vec<Skipped>,
-    history: &mut History,
-    config: &Config,
-    now: UnixTime,
-    wake: &mut Wake,
-) -> Vec<PodGroup> {
-    let world = snapshot.world();
-    let (mut groups, mut by_class) = (Vec::new(), FxHashMap::default());
-    let mut allowance = Allowance { left: config.cluster.max_anticipated_pods, ..Allowance::default() };
-    anticipation::settle(world, history, now);
-    for controller in world.controllers() {
-        let missing = missing_replicas(controller, world);
-        if missing == 0 {
-            continue;
-        }
-        let pods = expected_class(controller, world);
-        // Whether a pod that names a request may buy depends on when it was made.
-        if !may_anticipate(&pods, config) || pods.request.is_some() {
-            continue;
-        }
-        if !is_immediate(&pods, config) {
-            skipped.push(skipped_replicas(controller, Reason::AwaitsScheduler, missing));
-            continue;
-        }
-        if let Some(until) = anticipation::paused_until(controller, history, now, wake) {
-            wake.note(until);
-            skipped.push(skipped_replicas(controller, Reason::AnticipationBackoff, missing));
-            continue;
-        }
-        let taken = allowance.take(controller, &pods, missing, world, config);
-        if taken < missing {
-            skipped.push(skipped_replicas(controller, Reason::AnticipationLimit, missing - taken));
-        }
-        if taken == 0 {
-            continue;
-        }
-        let class = snapshot.class_ix(&pods);
-        let index = *by_class.entry(class).or_insert_with(|| {
-            let owner = Arc::from(&*controller.key.name);
-            groups.push(PodGroup::new(class, &pods, controller.key.clone(), owner));
-            groups.len() - 1
-        });
-        let group: &mut PodGroup = &mut groups[index];
-        group.pods.extend((0..taken).map(|_| PodRef::Virtual(class)));
-        group.pods_count += taken;
-        group.anticipated_count += taken;
-        group.controllers.push(controller_name(controller));
-    }
-    groups
-}
-
-/// Replicas that may still count before they exist.
-#[derive(Default)]
-struct Allowance<'w> {
-    /// In the whole cluster.
-    left: u32,
-    /// By namespace.
-    left_of: BTreeMap<&'w str, u32>,
-    quotas: Quotas,
-}
-
-impl<'w> Allowance<'w> {
-    /// Takes as many of the missing replicas as count: no more than those that exist vouch for, than the limits leave, and
-    /// than the quotas of their namespace let in.
-    fn take(
-        &mut self,
-        controller: &'w Controller,
-        pods: &PodClass,
-        missing: u32,
-        world: &World,
-        config: &Config,
-    ) -> u32 {
-        let most = config.cluster.max_anticipated_pods_per_namespace;
-        let left_here = self.left_of.entry(&controller.key.namespace).or_insert(most);
-        let wanted = missing.min(vouched_for(controller, world)).min(self.left).min(*left_here);
-        if wanted == 0 {
-            return 0;
-        }
-        let cut = self.quotas.take(world, pods, controller.priority_class.name(), wanted);
-        let taken = cut.map_or(wanted, |cut| cut.pods_count);
-        self.left -= taken;
-        *left_here -= taken;
-        taken
-    }
-}
-
-/// Replicas of a controller that count because others exist. Nothing reports why pods of StatefulSets and Jobs are refused, so
-/// one pod does not vouch for thousands; ReplicaSets say when they are refused.
-fn vouched_for(controller: &Controller, world: &World) -> u32 {
-    match controller.kind {
-        ControllerKind::StatefulSet | ControllerKind::Job => {
-            world.active_pods_of(&controller.uid).saturating_mul(VOUCHED_EACH).max(VOUCHED_MIN)
-        }
-        ControllerKind::ReplicaSet | ControllerKind::ReplicationController => u32::MAX,
-    }
-}
-
 /// Number of pods that are wanted in all, bound or not: replicas decided on, and pods without a node that no controller here
 /// counts.
 ///
@@ -452,59 +346,4 @@ pub fn wanted_count(world: &World) -> u64 {
         .unbound()
         .filter(|(_, entry)| !entry.pod.owner.as_ref().is_some_and(|owner| counted.contains(&*owner.uid)));
     wanted + u64::try_from(alone.count()).unwrap_or(u64::MAX)
-}
-
-fn skipped_replicas(controller: &Controller, reason: Reason, count: u32) -> Skipped {
-    Skipped {
-        reason,
-        namespace: controller.key.namespace.clone(),
-        owner: Arc::from(&*controller.key.name),
-        pods_count: count,
-        anticipated_count: count,
-        examples: Vec::new(),
-    }
-}
-
-/// Replicas that should exist and do not, and that the controller makes next; 0 while something keeps it from making them.
-///
-/// StatefulSets and Jobs have no condition for pods that are refused (quota, admission): until one exists, none is
-/// expected. A StatefulSet that makes its pods in order makes one at a time.
-#[must_use]
-pub fn missing_replicas(controller: &Controller, world: &World) -> u32 {
-    if controller.stalled.is_some() {
-        return 0;
-    }
-    let existing = world.active_pods_of(&controller.uid);
-    let missing = controller.desired.saturating_sub(existing);
-    match controller.kind {
-        ControllerKind::StatefulSet | ControllerKind::Job if existing == 0 => 0,
-        ControllerKind::StatefulSet if controller.in_order => missing.min(1),
-        _ => missing,
-    }
-}
-
-/// The class that a controller's next pod will have: the API server fills its priority in.
-fn expected_class(controller: &Controller, world: &World) -> Arc<PodClass> {
-    let priority = world.priority_of(&controller.priority_class, &controller.class);
-    if priority == controller.class.priority {
-        return controller.class.clone();
-    }
-    Arc::new(PodClass { priority, ..PodClass::clone(&controller.class) })
-}
-
-fn may_anticipate(class: &PodClass, config: &Config) -> bool {
-    let delay = config.cluster.new_pod_delay.max(class.scale_up_delay.unwrap_or(Seconds(0)));
-    !class.daemon_set && delay.0 <= 0 && config.cluster.expendable_pods_priority_cutoff <= class.priority
-}
-
-/// `Kind/namespace/name`: name of a controller in memory and status.
-#[must_use]
-pub fn controller_name(controller: &Controller) -> Arc<str> {
-    let kind = match controller.kind {
-        ControllerKind::ReplicaSet => "ReplicaSet",
-        ControllerKind::StatefulSet => "StatefulSet",
-        ControllerKind::Job => "Job",
-        ControllerKind::ReplicationController => "ReplicationController",
-    };
-    Arc::from(format!("{kind}/{}", controller.key))
 }

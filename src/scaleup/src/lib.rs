@@ -1,7 +1,8 @@
 //! Scale-up: growth of the pools, and the groups that get the nodes.
 //!
 //! `context` is one plan in progress, on which all of it works. In the order in which a plan uses the rest: `demand`
-//! collects pods that want a node (`unbound` and `anticipation` leave out those that nodes were bought for in vain),
+//! collects pods that want a node, also those that do not exist yet (`expected`; `unbound` and `anticipation` leave out those that
+//! nodes were bought for in vain),
 //! `placement` places them on nodes that exist or are on their way (`alike_room`), `serve` asks each pool for an offer
 //! (`packing`, `bounds`, `limits`, `quotas`), `expander` chooses one, `balance` spreads it over the groups
 //! (`similar_pools`), `mixed` offers several shapes together by their price, `smaller` makes single nodes of other offers
@@ -22,6 +23,7 @@ pub mod context;
 pub mod demand;
 pub mod diversity;
 pub mod expander;
+mod expected;
 pub mod explain;
 pub mod followers;
 pub mod gangs;

@@ -166,9 +166,9 @@ pub fn validate_policy(spec: &ClusterScalingPolicySpec) -> Result<ValidatedPolic
     let cutoff = "spec.nodes.expendablePodsPriorityCutoff";
     let Anticipation { enabled, max_pods, max_pods_per_namespace } = anticipation.unwrap_or_default();
     let path = "spec.nodes.anticipation";
-    let max_pods = check.count(max_pods, 5000, (0, 50_000), &format!("{path}.maxPods"));
+    let max_pods = check.count(max_pods, 10_000, (0, 50_000), &format!("{path}.maxPods"));
     let of_namespace = &format!("{path}.maxPodsPerNamespace");
-    let max_pods_per_namespace = check.count(max_pods_per_namespace, 2000, (0, 50_000), of_namespace);
+    let max_pods_per_namespace = check.count(max_pods_per_namespace, 5000, (0, 50_000), of_namespace);
     let policy = ValidatedPolicy {
         expanders: if expanders.is_empty() { vec![Expander::LeastWaste] } else { expanders },
         grpc_expander: grpc_expander.map(|written| read_expander(&mut check, &written)),
@@ -295,8 +295,8 @@ mod tests {
             immediate_schedulers: vec!["default-scheduler".to_owned()],
             removals: ValidatedRemovals { max_parallel: 10, max_parallel_drains: 1, budgets: Vec::new() },
             voluntary_disruption: VoluntaryDisruption::Allowed,
-            max_anticipated_pods: 5000,
-            max_anticipated_pods_per_namespace: 2000,
+            max_anticipated_pods: 10_000,
+            max_anticipated_pods_per_namespace: 5000,
             capacity_buffers: BufferService::Own,
             provisioning_requests: ValidatedRequests {
                 classes: Vec::new(),

@@ -68,6 +68,9 @@ pub struct Timings {
     pub node_ready: SignedDuration,
     /// From binding to Running.
     pub pod_start: SignedDuration,
+    /// Pods that a ReplicaSet gets each second at most; `None` for as many as it wants. Source: kube-controller-manager, flag
+    /// kube-api-qps, which is 20 by default for all that it writes.
+    pub pods_per_second: Option<usize>,
     /// From a node's end to the deletion of the pods on it. Source: podgc quarantineTime.
     pub homeless_pods: SignedDuration,
     /// Age up to which entries of the change log are kept for watches. Source: etcd's compaction interval of the API
@@ -80,6 +83,7 @@ impl Default for Timings {
         Timings {
             node_ready: SignedDuration::from_secs(1),
             pod_start: SignedDuration::from_secs(1),
+            pods_per_second: None,
             homeless_pods: SignedDuration::from_secs(40),
             history: SignedDuration::from_mins(5),
         }
@@ -308,7 +312,7 @@ impl SimCluster {
     fn act(&mut self, store: &mut Store) {
         for (kind, key) in self.workloads.take_due(store.now()) {
             let again = match kind {
-                Kind::ReplicaSet => replica_set::sync(store, &self.pods, &key),
+                Kind::ReplicaSet => replica_set::sync(store, &self.pods, &key, self.timings.pods_per_second),
                 Kind::Job => job::sync(store, &self.pods, &key),
                 Kind::Deployment => {
                     deployment::sync(store, &mut self.deployments, &key);

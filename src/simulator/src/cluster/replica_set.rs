@@ -15,8 +15,13 @@ const BURST: usize = 500;
 /// The rest of a burst follows after this.
 const BURST_PAUSE: SignedDuration = SignedDuration::from_secs(1);
 
-/// One sync; returns when to look again.
-pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Timestamp> {
+/// One sync; returns when to look again. It makes so many pods a second at most.
+pub(super) fn sync(
+    store: &mut Store,
+    pods: &Pods,
+    key: &ObjectKey,
+    pods_per_second: Option<usize>,
+) -> Option<Timestamp> {
     let set = store.find(Kind::ReplicaSet, key)?.clone();
     let uid = text(&set, &["metadata", "uid"])?;
     if text(&set, &["metadata", "deletionTimestamp"]).is_some() {
@@ -28,7 +33,11 @@ pub(super) fn sync(store: &mut Store, pods: &Pods, key: &ObjectKey) -> Option<Ti
     if there < wanted {
         let missing = wanted - there;
         let pod = template::pod(Kind::ReplicaSet, key, &set, None);
-        for _ in 0..missing.min(BURST) {
+        let now = store.now();
+        let is_of_this_second = |pod: &PodFacts| now.duration_since(pod.created_at) < BURST_PAUSE;
+        let made = || pods.owned(uid).filter(|(_, pod)| is_of_this_second(pod)).count();
+        let most = pods_per_second.map_or(BURST, |most| most.saturating_sub(made()));
+        for _ in 0..missing.min(most) {
             // A refusal (a quota, a name taken) is retried with the next burst, as the real controller does.
             there += usize::from(store.create(Kind::Pod, pod.clone(), ME).is_ok());
         }
