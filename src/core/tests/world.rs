@@ -5,6 +5,7 @@ use std::sync::Arc;
 use headroom_core::known::Known;
 use headroom_core::labels::ObjectKey;
 use headroom_core::testing::{NOW, controller, node, pod};
+use headroom_core::time::UnixTime;
 use headroom_core::world::provider::{Instance, InstanceState, ProviderState};
 use headroom_core::world::record::WorldRecord;
 use headroom_core::world::volume::{AttachLimits, CsiDriver};
@@ -20,9 +21,10 @@ fn delta() -> impl Strategy<Value = Delta> {
     let pod_name = (0..6u8).prop_map(|n| format!("p{n}"));
     let bound = proptest::option::of((0..4u8).prop_map(|n| format!("n{n}")));
     prop_oneof![
-        4 => (pod_name.clone(), bound, 1..4i64, any::<bool>(), any::<bool>()).prop_map(
-            |(name, bound, cpu, owned, finished)| {
+        4 => (pod_name.clone(), bound, 1..4i64, any::<bool>(), any::<bool>(), 0..4i64).prop_map(
+            |(name, bound, cpu, owned, finished, made_at)| {
                 let mut builder = pod(&name).cpu(&cpu.to_string());
+                builder = builder.with(|pod| pod.created_at = UnixTime(made_at));
                 if owned {
                     builder = builder.owner("ReplicaSet", "web");
                 }

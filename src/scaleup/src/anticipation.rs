@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::expected::{controller_name, missing_replicas};
 use headroom_cluster::history::{Anticipation, History, PoolHistory};
+use headroom_cluster::world::World;
 use headroom_cluster::world::workload::{Controller, ControllerKind};
-use headroom_cluster::world::{PodEntry, World};
 use headroom_pools::wake::Wake;
 use headroom_values::labels::ObjectKey;
 use headroom_values::time::{Seconds, UnixTime};
@@ -95,9 +95,8 @@ fn appear_until(entry: &Anticipation, controller: &Controller, world: &World, no
     if now < due {
         return due;
     }
-    let is_own = |pod: &&PodEntry| pod.pod.owner.as_ref().is_some_and(|owner| owner.uid == controller.uid);
-    let youngest = world.pods().filter(is_own).map(|pod| pod.pod.created_at).max();
-    youngest.map_or(due, |created_at| due.max(created_at.plus(APPEARANCE_TIMEOUT)))
+    let youngest = world.youngest_pod_of(&controller.uid);
+    youngest.map_or(due, |made_at| due.max(made_at.plus(APPEARANCE_TIMEOUT)))
 }
 
 /// Notes that `pool` bought nodes for replicas of these controllers.

@@ -116,15 +116,15 @@ fn share_out(all: &mut [Expected<'_>], world: &World, config: &Config) {
 
 /// Lowers counts that are more than `most` together to as much, each by the same part.
 fn lower_in_proportion(counts: &mut [&mut u32], most: u32) {
-    let all: u64 = counts.iter().map(|count| u64::from(**count)).sum();
-    if all <= u64::from(most) {
+    let all: u128 = counts.iter().map(|count| u128::from(**count)).sum();
+    if all <= u128::from(most) {
         return;
     }
     // Each gets the difference of two sums that are rounded, so that all together are exactly `most`.
     let (mut wanted, mut given) = (0, 0);
     for count in counts {
-        wanted += u64::from(**count);
-        let up_to = wanted * u64::from(most) / all;
+        wanted += u128::from(**count);
+        let up_to = wanted * u128::from(most) / all;
         **count = u32::try_from(up_to - given).unwrap_or(most);
         given = up_to;
     }

@@ -20,6 +20,7 @@ use crate::world::{NodeId, PodId, World};
 use headroom_values::known::Known;
 use headroom_values::labels::{Labels, ObjectKey};
 use headroom_values::resources::Resources;
+use headroom_values::time::UnixTime;
 
 /// A world without ids: see [`World::canonical`].
 #[derive(Clone, Debug, PartialEq)]
@@ -27,7 +28,7 @@ pub struct Canonical {
     pods: Vec<Pod>,
     nodes: Vec<CanonicalNode>,
     unbound: Vec<ObjectKey>,
-    owned: BTreeMap<Arc<str>, u32>,
+    owned: BTreeMap<Arc<str>, (u32, Option<UnixTime>)>,
     controllers: Vec<Controller>,
     daemon_sets: Vec<DaemonSet>,
     budgets: Vec<DisruptionBudget>,
@@ -75,7 +76,8 @@ impl World {
             let load = (entry.requested.clone(), entry.unusual_count, bound);
             (entry.name.clone(), entry.node.clone(), names, load, short)
         });
-        let owned = self.owned_count.iter().map(|(uid, count)| (uid.clone(), *count)).collect();
+        let of_owner = |(uid, count): (&Arc<str>, u32)| (uid.clone(), (count, self.youngest_pod_of(uid)));
+        let owned = self.owned.active().map(of_owner).collect();
         Canonical {
             pods,
             nodes: nodes.collect(),

@@ -167,9 +167,7 @@ impl World {
             PodId(u32::try_from(self.pods.len() - 1).expect("fewer than 2^32 pods fit in memory"))
         });
         self.pod_ids.insert(pod.key.clone(), id);
-        if let (Some(owner), true) = (&pod.owner, counts_for_owner(&pod)) {
-            *self.owned_count.entry(owner.uid.clone()).or_insert(0) += 1;
-        }
+        self.owned.add(&pod);
         let node = pod.node.as_ref().map(|name| self.node_slot(name));
         let mut position = 0;
         if let Some(node) = node {
@@ -199,15 +197,8 @@ impl World {
         let Some(PodEntry { pod, class, node, position }) = self.pods[id.0 as usize].take() else { return };
         self.free_pods.push(id);
         self.unbound.remove(key);
+        self.owned.remove(&pod);
         if let Some(owner) = &pod.owner {
-            if counts_for_owner(&pod)
-                && let Some(count) = self.owned_count.get_mut(&owner.uid)
-            {
-                *count -= 1;
-                if *count == 0 {
-                    self.owned_count.remove(&owner.uid);
-                }
-            }
             let owner_id = self.owners.acquire(owner);
             self.owners.release(owner_id);
             self.owners.release(owner_id);
@@ -499,10 +490,6 @@ fn unusual(pod: &Pod) -> bool {
 }
 
 /// True if its controller counts this pod as one it need not make anew.
-fn counts_for_owner(pod: &Pod) -> bool {
-    !pod.phase.finished() && pod.deletion_at.is_none()
-}
-
 /// The key of a cluster-scoped object.
 fn cluster_key(name: &Arc<str>) -> ObjectKey {
     ObjectKey::new("", &**name)

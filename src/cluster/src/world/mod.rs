@@ -13,6 +13,7 @@ pub mod interner;
 pub mod listing;
 pub mod names;
 pub mod node;
+mod owned;
 pub mod pod;
 pub mod provider;
 pub mod quota_use;
@@ -43,10 +44,12 @@ use gang::{Gang, GangKind, Gangs};
 use headroom_values::known::Known;
 use headroom_values::labels::{Labels, ObjectKey};
 use headroom_values::resources::Resources;
+use headroom_values::time::UnixTime;
 use interner::{InternedId, Interner};
 use listing::{Listing, ProviderIds};
 use names::NodeNames;
 use node::{GROUP_LABEL, Node, POOL_LABEL};
+use owned::Owned;
 use pod::{Owner, Pod, PodClass};
 use provider::{GroupState, ProviderState};
 use request::{ProvisioningRequest, Requests};
@@ -274,7 +277,7 @@ pub struct World {
     annotated: BTreeMap<Arc<str>, NodeId>,
     candidates: BTreeMap<Arc<str>, NodeId>,
     unbound: BTreeMap<ObjectKey, PodId>,
-    owned_count: FxHashMap<Arc<str>, u32>,
+    owned: Owned,
     owners: Interner<Owner>,
     classes: Interner<PodClass>,
     /// By class: the pods that are bound to a node, in no order.
@@ -460,7 +463,16 @@ impl World {
     /// Returns the number of pods of this owner that exist, are not finished and not being deleted.
     #[must_use]
     pub fn active_pods_of(&self, owner_uid: &str) -> u32 {
-        self.owned_count.get(owner_uid).copied().unwrap_or(0)
+        self.owned.active_count(owner_uid)
+    }
+
+    /// Returns the time at which the youngest pod of this owner that exists was made, whatever has become of it. Where a younger one
+    /// has gone since, it looks at all pods.
+    #[must_use]
+    pub fn youngest_pod_of(&self, owner_uid: &str) -> Option<UnixTime> {
+        let is_own =
+            |entry: &&PodEntry| entry.pod.owner.as_ref().is_some_and(|owner| &*owner.uid == owner_uid);
+        self.owned.youngest(owner_uid, || self.pods().filter(is_own).map(|entry| entry.pod.created_at).max())
     }
 
     /// Controllers in order of kind and key.
