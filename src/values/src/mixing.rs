@@ -2,7 +2,7 @@
 
 /// Another number for each number, as if by chance; 0 for 0. Source: splitmix64, its finalizer.
 ///
-/// What is told apart by it in more than one process or version, such as shards, relies on it: it must not change.
+/// Replicas of two versions agree on shards by it: it must not change.
 #[must_use]
 pub const fn mixed(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

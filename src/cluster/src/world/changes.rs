@@ -489,7 +489,6 @@ fn unusual(pod: &Pod) -> bool {
     pod.deletion_at.is_some() || pod.class.priority < 0
 }
 
-/// True if its controller counts this pod as one it need not make anew.
 /// The key of a cluster-scoped object.
 fn cluster_key(name: &Arc<str>) -> ObjectKey {
     ObjectKey::new("", &**name)

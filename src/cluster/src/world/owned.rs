@@ -64,6 +64,7 @@ impl Owned {
     }
 }
 
+/// True if its controller counts this pod as one it need not make anew.
 fn is_active(pod: &Pod) -> bool {
     !pod.phase.finished() && pod.deletion_at.is_none()
 }

@@ -109,27 +109,28 @@ impl NodeLoop {
 
     /// Makes the memory of a pool what was read of it, where that is the newer one.
     pub(super) fn remember(&mut self, pool: &Arc<str>, read: ReadBack) {
+        if read == ReadBack::Known {
+            return;
+        }
         self.rest = None;
         let Some(stored) = self.stored.get(pool) else { return };
-        let (mut memory, now) = (stored.history.clone(), self.ports.host.now());
-        let answers = match read {
-            ReadBack::Known => return,
+        let now = self.ports.host.now();
+        let mut history = History { pools: [(pool.clone(), stored.history.clone())].into() };
+        match read {
+            ReadBack::Known => {}
             ReadBack::Another => {
-                clocks::recheck_deletions(&mut memory, &self.world, now);
-                Vec::new()
+                let restored = history.pools.values_mut();
+                restored.for_each(|memory| clocks::recheck_deletions(memory, &self.world, now));
             }
             ReadBack::Late => {
                 info!(pool = %pool, "the leader before has written once more; going on from that");
-                let read = History { pools: [(pool.clone(), memory)].into() };
-                self.history.pools.extend(self.taken_up(read, now).pools);
-                return;
+                history = self.taken_up(history, now);
             }
-            ReadBack::Landed(answers) => answers,
-        };
-        self.history.pools.insert(pool.clone(), memory);
-        if !answers.is_empty() {
-            headroom_core::absorb(&mut self.history, &answers, &self.settings.config, now);
+            ReadBack::Landed(answers) => {
+                headroom_core::absorb(&mut history, &answers, &self.settings.config, now);
+            }
         }
+        self.history.pools.extend(history.pools);
     }
 
     /// The memory of earlier terms as this one goes on from it.
