@@ -70,7 +70,7 @@ compiled() {
 mapfile -t long < <(sed 's/ *#.*//; /^$/d' e2e/long-tests)
 
 # A random world takes ten seconds of a processor. CI runs more of them, and `make soak` thousands.
-if [[ $all == --all ]]; then worlds=40; else worlds=10; fi
+if [[ $all == --all ]]; then worlds=20; else worlds=10; fi
 export HEADROOM_SEEDS=${HEADROOM_SEEDS:-$worlds}
 [[ $all != --all ]] || step "dependencies" make --no-print-directory deny
 # Not the examples: they measure, and lints compile them.

@@ -3,15 +3,21 @@
 use std::sync::Arc;
 
 use headroom_core::resources::Resources;
-use headroom_core::scheduling::{PodRef, Presence, Refusal, Snapshot, TemplateNode};
+use headroom_core::scheduling::{NodeIx, PodRef, Presence, Refusal, Snapshot, TemplateNode};
 use headroom_core::testing::{node, pod, world};
+use headroom_core::world::node::ZONE_LABEL;
 
 /// Everything observable of a snapshot.
 fn state(snapshot: &Snapshot<'_>) -> Vec<(String, Presence, Resources, Vec<PodRef>)> {
     snapshot
         .nodes()
         .map(|(ix, view)| {
-            (view.name().to_string(), view.presence(), view.requested().clone(), snapshot.pods(ix).collect())
+            (
+                view.name().to_string(),
+                snapshot.presence(ix),
+                view.requested().clone(),
+                snapshot.pods(ix).collect(),
+            )
         })
         .collect()
 }
@@ -88,5 +94,63 @@ fn finished_pods_hold_nothing() {
     let a = snapshot.named("a").expect("node a");
     let class = snapshot.class_ix(&pod("q").cpu("1").class());
     assert_eq!(snapshot.pods(a).count(), 0);
+    assert!(snapshot.fits(class, a));
+}
+
+#[test]
+fn a_look_at_a_node_finds_the_same_each_time_and_what_a_check_with_reasons_finds() {
+    let mut builder = world();
+    for index in 0..6 {
+        let made = node(&format!("n{index}")).zone(["a", "b", "c"][index % 3]);
+        builder = builder.node(if index % 2 == 0 { made.taint("spot", "yes") } else { made });
+    }
+    let world = builder.build();
+    let mut snapshot = Snapshot::new(&world);
+    // More than there are answers kept for.
+    let mut classes = Vec::new();
+    for index in 0..150 {
+        let made = pod("p").selector(ZONE_LABEL, ["a", "b", "c", "d"][index % 4]);
+        let made = if index % 3 == 0 { made.tolerates("spot") } else { made };
+        let made = if index % 5 == 0 { made.selector("number", &index.to_string()) } else { made };
+        let made = if index % 7 == 0 { pod("p").tolerates(&format!("key-{index}")) } else { made };
+        classes.push(snapshot.class_ix(&made.class()));
+    }
+    let nodes: Vec<NodeIx> = snapshot.indexes().collect();
+    let mut accepted = 0;
+    for _ in 0..2 {
+        for class in &classes {
+            for node in &nodes {
+                let expected = snapshot.check(*class, *node).is_ok();
+                assert_eq!(snapshot.fits(*class, *node), expected, "{class:?} on {node:?}");
+                accepted += usize::from(expected);
+            }
+        }
+    }
+    assert!(100 < accepted, "{accepted} looks found a place");
+}
+
+#[test]
+fn an_added_node_is_not_taken_for_one_that_was_added_before() {
+    let world = world().node(node("a")).build();
+    let mut snapshot = Snapshot::new(&world);
+    let class = snapshot.class_ix(&pod("p").selector(ZONE_LABEL, "b").class());
+    for (zone, fits) in [("a", false), ("b", true), ("a", false)] {
+        let mark = snapshot.checkpoint();
+        let template = node("template").zone(zone).build();
+        let template = Arc::new(TemplateNode { node: template, ..TemplateNode::default() });
+        let added = snapshot.add_node(&template, "new-1".into());
+        assert_eq!(snapshot.fits(class, added), fits, "zone {zone}");
+        snapshot.rollback(mark);
+    }
+}
+
+#[test]
+fn a_node_that_is_starting_is_looked_at_as_it_will_be_from_then_on() {
+    let world = world().node(node("a").taint("starting", "")).build();
+    let mut snapshot = Snapshot::new(&world);
+    let class = snapshot.class_ix(&pod("p").class());
+    let a = snapshot.named("a").expect("node a");
+    assert!(!snapshot.fits(class, a));
+    snapshot.expect_started(a, Vec::new(), None);
     assert!(snapshot.fits(class, a));
 }

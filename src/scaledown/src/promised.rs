@@ -35,7 +35,7 @@ impl Promised {
     pub(crate) fn of(scene: &Scene<'_>, snapshot: &Snapshot<'_>, history: &History) -> Self {
         let mut promised = Self::default();
         for ix in snapshot.changed() {
-            if snapshot.node(ix).presence() != Presence::Present {
+            if snapshot.presence(ix) != Presence::Present {
                 continue;
             }
             let ready = candidates::takes_pods(ix, snapshot);

@@ -66,7 +66,7 @@ impl Destinations {
             let start = if !spent && snapshot.is_plain(class) {
                 let may_accept = |at: &usize| {
                     let node = self.order[*at];
-                    places.contains(&node) || snapshot.node(node).presence() != Presence::Present
+                    places.contains(&node) || snapshot.presence(node) != Presence::Present
                 };
                 (before..reached[&class]).find(may_accept).unwrap_or(reached[&class])
             } else {

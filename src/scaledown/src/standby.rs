@@ -95,7 +95,7 @@ impl Standby {
             let mut requests = Resources::default();
             pods.iter().for_each(|pod| requests.add(&snapshot.class(snapshot.class_of(*pod)).requests));
             standby.on.insert(ix, (pods, requests));
-            if snapshot.node(ix).presence() == Presence::Present && !takes_pods(ix, snapshot) {
+            if snapshot.presence(ix) == Presence::Present && !takes_pods(ix, snapshot) {
                 standby.coming.push(ix);
             }
         }

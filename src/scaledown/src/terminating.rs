@@ -83,8 +83,7 @@ impl Pass<'_, '_> {
         let world = self.scene.world;
         let mut found = Vec::new();
         for id in world.unusual_nodes() {
-            let Some(ix) =
-                snapshot.index_of(id).filter(|ix| snapshot.node(*ix).presence() == Presence::Present)
+            let Some(ix) = snapshot.index_of(id).filter(|ix| snapshot.presence(*ix) == Presence::Present)
             else {
                 continue;
             };
@@ -99,7 +98,7 @@ impl Pass<'_, '_> {
         }
         for id in world.sent_away(self.scene.now) {
             let ix = world.pod(id).node.and_then(|node| snapshot.index_of(node));
-            let ix = ix.filter(|ix| snapshot.node(*ix).presence() == Presence::Present);
+            let ix = ix.filter(|ix| snapshot.presence(*ix) == Presence::Present);
             found.extend(ix.map(|ix| (PodRef::Real(id), ix)));
         }
         found

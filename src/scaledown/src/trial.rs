@@ -122,7 +122,7 @@ impl Pass<'_, '_> {
     ) -> Result<(), Verdict> {
         let pods = pods_to_move(candidate, snapshot, self.scene);
         let mark = snapshot.checkpoint();
-        let before = snapshot.node(candidate.ix).presence();
+        let before = snapshot.presence(candidate.ix);
         snapshot.set_presence(candidate.ix, Presence::Ghost);
         let mut moved = destinations.move_all(snapshot, &pods, candidate.ix);
         if moved.is_ok() && !pods.is_empty() && self.must_fit_spread(candidate, snapshot) {

@@ -9,7 +9,7 @@ use crate::scheduling::constraints::{
 };
 use crate::scheduling::cost;
 use crate::scheduling::node_affinity::{self, LabelledNode};
-use crate::scheduling::snapshot::{NodeView, Presence, TemplateNode};
+use crate::scheduling::snapshot::{NodeView, TemplateNode};
 use crate::scheduling::taints;
 use crate::world::node::{DELETION_TAINT, HOSTNAME_LABEL};
 use crate::world::pod::PodClass;
@@ -317,14 +317,13 @@ impl InclusionRule {
         self.honors_taints.then_some(&self.class.tolerations)
     }
 
-    /// True if a node has all topology keys and the policies accept it.
+    /// True if a node has all topology keys and the policies accept it; one that leaves is marked with a taint.
     ///
     /// Source: podtopologyspread/filtering.go, calPreFilterState; common.go, matchNodeInclusionPolicies.
-    fn includes(&self, node: &NodeView<'_>) -> bool {
+    fn includes(&self, node: &NodeView<'_>, marked: bool) -> bool {
         let affine = |(selector, affinity): (&Labels, Option<&RequiredNodeAffinity>)| {
             node_affinity::matches(selector, affinity, node)
         };
-        let marked = node.presence() == Presence::Ghost;
         let tolerated = |tolerations: &[Toleration]| {
             taints::first_untolerated(node.taints(), tolerations).is_none()
                 && (!marked || taints::first_untolerated(&[mark()], tolerations).is_none())
@@ -373,12 +372,12 @@ impl Inclusion {
     }
 
     /// The next node is there: whether it counts is worked out.
-    pub(super) fn push(&mut self, node: &NodeView<'_>) {
-        let ordinary = node.presence() != Presence::Ghost && !self.rule.asks_for_names();
+    pub(super) fn push(&mut self, node: &NodeView<'_>, marked: bool) {
+        let ordinary = !marked && !self.rule.asks_for_names();
         let template = node.template().filter(|_| ordinary);
         let counts = match (template, &self.template) {
             (Some(template), Some((known, counts))) if Arc::ptr_eq(known, template) => *counts,
-            _ => self.rule.includes(node),
+            _ => self.rule.includes(node, marked),
         };
         if let Some(template) = template {
             self.template = Some((template.clone(), counts));
@@ -387,8 +386,8 @@ impl Inclusion {
     }
 
     /// A node has been marked as leaving, or is gone: whether it counts is worked out anew.
-    pub(super) fn remark(&mut self, at: usize, node: &NodeView<'_>) {
-        self.included[at] = self.rule.includes(node);
+    pub(super) fn remark(&mut self, at: usize, node: &NodeView<'_>, marked: bool) {
+        self.included[at] = self.rule.includes(node, marked);
     }
 
     /// The last node goes.

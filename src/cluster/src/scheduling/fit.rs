@@ -3,10 +3,9 @@
 use crate::scheduling::cost;
 use crate::scheduling::refusal::Refusal;
 use crate::scheduling::shares::Shares;
-use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, Presence, Snapshot};
-use crate::scheduling::{node_affinity, node_name, resources, taints};
+use crate::scheduling::snapshot::{ClassIx, NodeIx, Presence, Snapshot};
+use crate::scheduling::{node_affinity, node_name, own_rules, resources, taints};
 use crate::world::digest::Amounts;
-use crate::world::pod::PodClass;
 use headroom_values::resources::{Resources, Shortfall};
 
 /// Domains that take no more pod of a class by its first spread constraint, as long as no pod is placed.
@@ -73,7 +72,7 @@ impl Snapshot<'_> {
         self.work_units += 1 + self.look_cost(class);
         let pod = self.class(class).clone();
         let view = self.node(node);
-        if view.presence() != Presence::Present {
+        if self.presence(node) != Presence::Present {
             return Err(Refusal::Unschedulable);
         }
         node_name::check_unschedulable(view.unschedulable(), &pod.tolerations)?;
@@ -107,8 +106,7 @@ impl Snapshot<'_> {
         self.work_units += 1;
         self.roomy(class, node) && {
             self.work_units += self.look_cost(class);
-            let (pod, view) = (self.class(class), self.node(node));
-            static_rules_hold(pod, view) && self.others_let(class, node)
+            self.own_rules_hold(class, node) && self.others_let(class, node)
         }
     }
 
@@ -165,7 +163,7 @@ impl Snapshot<'_> {
     /// may keep the pod off it.
     #[must_use]
     pub fn would_take_without_claims(&self, class: ClassIx, node: NodeIx) -> bool {
-        self.roomy(class, node) && static_rules_hold(self.class(class), self.node(node))
+        self.roomy(class, node) && own_rules::accepts(self.class(class), self.node(node))
     }
 
     /// True if ports, volumes, devices and pods elsewhere let a pod of `class` onto `node`.
@@ -207,7 +205,7 @@ impl Snapshot<'_> {
     /// True if the rules that do not depend on what runs where accept `node` for `class`; amounts are not looked at.
     pub fn could_host(&mut self, class: ClassIx, node: NodeIx) -> bool {
         self.work_units += self.look_cost(class);
-        static_rules_hold(self.class(class), self.node(node)) && self.check_volume_places(class, node).is_ok()
+        self.own_rules_hold(class, node) && self.check_volume_places(class, node).is_ok()
     }
 
     /// The same as [`Snapshot::could_host`] in a search that ends at `limit` of the work counter: classes whose words cost
@@ -223,15 +221,4 @@ impl Snapshot<'_> {
             && !self.has_device_claims(class)
             && !self.has_topology_rules(class)
     }
-}
-
-/// The rules that depend on nothing but the class and the node itself: neither volumes nor what runs where.
-fn static_rules_hold(pod: &PodClass, view: &NodeView<'_>) -> bool {
-    let tolerated = || {
-        node_name::check_unschedulable(view.unschedulable(), &pod.tolerations).is_ok()
-            && taints::first_untolerated(view.taints(), &pod.tolerations).is_none()
-    };
-    let anywhere = pod.node_selector.is_empty() && pod.node_affinity.is_none();
-    (view.is_open() || tolerated())
-        && (anywhere || node_affinity::matches(&pod.node_selector, pod.node_affinity.as_ref(), view))
 }

@@ -13,6 +13,7 @@ pub mod host_ports;
 pub mod node_affinity;
 pub mod node_name;
 mod node_views;
+pub mod own_rules;
 pub mod pod_affinity;
 pub mod refusal;
 pub mod resources;

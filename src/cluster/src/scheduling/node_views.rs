@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::ops::{Index, IndexMut};
 
-use crate::scheduling::snapshot::{NodeIx, NodeView};
+use crate::scheduling::snapshot::{NodeIx, NodeView, Presence};
 use crate::world::digest::Amounts;
 use crate::world::{NodeId, World};
 
@@ -20,7 +20,9 @@ pub(super) struct NodeViews<'w> {
     /// Views of those, as far as they were asked for.
     made: Vec<OnceCell<Box<[NodeView<'w>]>>>,
     added: Vec<NodeView<'w>>,
-    /// By index: what is left of the amounts that decide most. In a table of its own, since searches look at all nodes.
+    /// By index. In a table of its own, as what follows, since searches look at all nodes.
+    presences: Vec<Presence>,
+    /// By index: what is left of the amounts that decide most.
     rooms: OnceCell<Vec<Amounts>>,
 }
 
@@ -29,7 +31,8 @@ impl<'w> NodeViews<'w> {
         let real: Vec<NodeId> = world.digests().map(|(id, _, _)| id).collect();
         let mut made = Vec::new();
         made.resize_with(real.len().div_ceil(CHUNK), OnceCell::new);
-        Self { world, real, made, added: Vec::new(), rooms: OnceCell::new() }
+        let presences = vec![Presence::Present; real.len()];
+        Self { world, real, made, added: Vec::new(), presences, rooms: OnceCell::new() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -52,14 +55,24 @@ impl<'w> NodeViews<'w> {
 
     pub(super) fn push(&mut self, view: NodeView<'w>) {
         self.rooms_mut().push(Amounts::default());
+        self.presences.push(Presence::Present);
         self.added.push(view);
     }
 
     /// Drops the view that was added last.
     pub(super) fn pop(&mut self) {
         if self.added.pop().is_some() {
+            self.presences.pop();
             self.rooms_mut().pop();
         }
+    }
+
+    pub(super) fn presence(&self, node: NodeIx) -> Presence {
+        self.presences[node.0 as usize]
+    }
+
+    pub(super) fn set_presence(&mut self, node: NodeIx, presence: Presence) {
+        self.presences[node.0 as usize] = presence;
     }
 
     pub(super) fn room(&self, node: NodeIx) -> Amounts {

@@ -11,6 +11,7 @@ use crate::scheduling::devices::Slice;
 use crate::scheduling::devices::book::Book;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::node_views::NodeViews;
+use crate::scheduling::own_rules::OwnRules;
 use crate::scheduling::shares::Shares;
 use crate::scheduling::topology::Topology;
 use crate::scheduling::volumes::{ClassVolumes, NodeVolumes};
@@ -83,7 +84,6 @@ pub struct NodeView<'w> {
     allocatable: Option<Arc<Resources>>,
     requested: Cow<'w, Resources>,
     pods: Pods<'w>,
-    presence: Presence,
     /// True if it has neither taints nor a cordon.
     open: bool,
     /// True if drivers of volumes may still have to put their labels on it.
@@ -157,6 +157,7 @@ pub struct Snapshot<'w> {
     pub(super) topology: Topology,
     /// By class, once asked: see [`Snapshot::look_cost`].
     pub(super) look_costs: Vec<Option<u64>>,
+    pub(super) own_rules: OwnRules,
     /// By node, once asked: the classes of its pods that hold host ports.
     pub(super) port_holders: Vec<Option<Vec<ClassIx>>>,
     /// By node, once asked: the volumes of its pods.
@@ -199,6 +200,7 @@ impl<'w> Snapshot<'w> {
             is_touched: Vec::new(),
             topology: Topology::default(),
             look_costs: Vec::new(),
+            own_rules: OwnRules::default(),
             port_holders: Vec::new(),
             node_volumes: Vec::new(),
             volumes: Vec::new(),
@@ -224,7 +226,7 @@ impl<'w> Snapshot<'w> {
     /// Indexes of the same. Where they are enough, nodes that nothing was tried on are not touched.
     pub fn indexes(&self) -> impl Iterator<Item = NodeIx> {
         let all = (0u32..).map(NodeIx).take(self.nodes.len());
-        all.filter(|ix| self.nodes.made(*ix).is_none_or(|view| view.presence != Presence::Gone))
+        all.filter(|ix| self.presence(*ix) != Presence::Gone)
     }
 
     /// Those of them with pods that are not bound to them, or without some that are, in order.
@@ -254,10 +256,10 @@ impl<'w> Snapshot<'w> {
         &self.nodes[node]
     }
 
-    /// True if it takes part. As what follows, without making a view: for looks at all nodes.
+    /// Whether it takes part. As what follows, without making a view: for looks at all nodes.
     #[must_use]
     pub fn presence(&self, node: NodeIx) -> Presence {
-        self.nodes.made(node).map_or(Presence::Present, |view| view.presence)
+        self.nodes.presence(node)
     }
 
     /// Cpu, memory and pods that the node offers.
@@ -422,7 +424,7 @@ impl<'w> Snapshot<'w> {
 
     /// Lets a node take part, be a tainted ghost, or be gone.
     pub fn set_presence(&mut self, node: NodeIx, presence: Presence) {
-        let before = self.node(node).presence;
+        let before = self.presence(node);
         if before != presence {
             self.apply_presence(node, presence);
             self.log.push(Undo::Presence(node, before));
@@ -439,7 +441,6 @@ impl<'w> Snapshot<'w> {
             allocatable: None,
             requested: Cow::Owned(template.daemon_requested.clone()),
             pods: Pods::Own(template.daemon_pods.iter().map(|class| PodRef::Virtual(*class)).collect()),
-            presence: Presence::Present,
             open: template.node.taints.is_empty() && !template.node.unschedulable,
             awaits_drivers: true,
             coming: None,
@@ -462,6 +463,7 @@ impl<'w> Snapshot<'w> {
         self.measure(node);
         // What was counted before may have looked at the taints.
         self.topology = Topology::default();
+        self.own_rules = OwnRules::default();
         self.volumes.clear();
     }
 
@@ -531,7 +533,7 @@ impl<'w> Snapshot<'w> {
     }
 
     fn apply_presence(&mut self, node: NodeIx, presence: Presence) {
-        let before = self.nodes[node].presence;
+        let before = self.presence(node);
         let (was, is) = (before != Presence::Gone, presence != Presence::Gone);
         let (was_marked, is_marked) = (before == Presence::Ghost, presence == Presence::Ghost);
         // A node that leaves carries a mark, and some rules leave nodes with such taints out of what they count.
@@ -539,7 +541,7 @@ impl<'w> Snapshot<'w> {
         if was && (!is || remarked) {
             self.node_moved(node, -1);
         }
-        self.nodes[node].presence = presence;
+        self.nodes.set_presence(node, presence);
         self.note_freed(node);
         if remarked {
             self.remark(node);
@@ -638,7 +640,6 @@ impl<'w> NodeView<'w> {
             allocatable: None,
             requested: Cow::Borrowed(&entry.requested),
             pods: Pods::World(&entry.pods, Vec::new()),
-            presence: Presence::Present,
             open: !digest.tainted && !digest.unschedulable,
             awaits_drivers: false,
             coming: None,
@@ -723,12 +724,6 @@ impl<'w> NodeView<'w> {
             Source::Real(..) => self.coming.as_ref(),
             Source::Template(template) => Some(&template.drivers),
         }
-    }
-
-    /// True if it takes part.
-    #[must_use]
-    pub fn presence(&self) -> Presence {
-        self.presence
     }
 
     fn source(&self) -> &Node {

@@ -166,11 +166,11 @@ impl Snapshot<'_> {
         }
         let mut inclusion = Inclusion::new(rule.clone(), key);
         for (at, domain) in self.topology.keys[key].domains.iter().enumerate() {
-            let view = self.node(node_ix(at));
-            inclusion.push(view);
+            let presence = self.presence(node_ix(at));
+            inclusion.push(self.node(node_ix(at)), presence == Presence::Ghost);
             if let Some(domain) = domain
                 && inclusion.counts(at)
-                && view.presence() != Presence::Gone
+                && presence != Presence::Gone
             {
                 inclusion.node_moved(*domain, 1);
             }
@@ -216,7 +216,7 @@ impl Snapshot<'_> {
                 let entry = self.world().pod(*id);
                 let Some(node) = entry.node.and_then(|node| self.index_of(node)) else { continue };
                 let here = self.is_as_bound(node)
-                    && self.node(node).presence() != Presence::Gone
+                    && self.presence(node) != Presence::Gone
                     && !entry.pod.phase.finished();
                 if here {
                     count(&topology.keys, &topology.inclusions, counter, self, PodRef::Real(*id), node, 1);
@@ -224,7 +224,7 @@ impl Snapshot<'_> {
             }
         }
         for node in self.touched() {
-            if self.node(node).presence() == Presence::Gone {
+            if self.presence(node) == Presence::Gone {
                 continue;
             }
             let (_, others) = self.pods_by_origin(node);
@@ -247,7 +247,7 @@ impl Snapshot<'_> {
 
     /// A pod has come to (`+1`) or gone from (`-1`) a node.
     pub(super) fn pod_moved(&mut self, pod: PodRef, node: NodeIx, change: i32) {
-        if self.topology.counters.is_empty() || self.node(node).presence() == Presence::Gone {
+        if self.topology.counters.is_empty() || self.presence(node) == Presence::Gone {
             return;
         }
         let mut topology = std::mem::take(&mut self.topology);
@@ -284,9 +284,9 @@ impl Snapshot<'_> {
     /// out anew.
     pub(super) fn remark(&mut self, node: NodeIx) {
         let mut topology = std::mem::take(&mut self.topology);
-        let view = self.node(node);
+        let (view, marked) = (self.node(node), self.presence(node) == Presence::Ghost);
         for inclusion in topology.inclusions.iter_mut().filter(|inclusion| inclusion.rule.honors_taints()) {
-            inclusion.remark(node.0 as usize, view);
+            inclusion.remark(node.0 as usize, view, marked);
         }
         self.topology = topology;
     }
@@ -296,7 +296,8 @@ impl Snapshot<'_> {
         let mut topology = std::mem::take(&mut self.topology);
         let node = node_ix(self.nodes_capacity() - 1);
         topology.keys.iter_mut().for_each(|key| key.push(self.node(node)));
-        topology.inclusions.iter_mut().for_each(|inclusion| inclusion.push(self.node(node)));
+        let marked = self.presence(node) == Presence::Ghost;
+        topology.inclusions.iter_mut().for_each(|inclusion| inclusion.push(self.node(node), marked));
         let entries = u64::try_from(topology.keys.len() + topology.inclusions.len()).unwrap_or(u64::MAX);
         let looks: u64 = topology.inclusions.iter().map(|inclusion| inclusion.cost).sum();
         self.work_units += entries / MOVES_PER_UNIT + looks;

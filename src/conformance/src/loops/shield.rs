@@ -207,7 +207,7 @@ impl Shield {
         }
         let open: Vec<NodeIx> = snapshot
             .nodes()
-            .filter(|(_, view)| view.presence() == Presence::Present)
+            .filter(|(ix, _)| snapshot.presence(*ix) == Presence::Present)
             .filter(|(_, view)| view.real().is_some_and(|(_, node)| node.ready == Readiness::Ready))
             .map(|(ix, _)| ix)
             .collect();

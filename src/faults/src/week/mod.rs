@@ -357,9 +357,10 @@ fn expire_events(store: &mut Store, now: Timestamp) {
 fn long_waiting(store: &Store, now: Timestamp) -> (usize, String) {
     let (mut count, mut first) = (0, String::new());
     for (key, pod) in store.all(Kind::Pod) {
-        let created_at = timestamp(pod, &["metadata", "creationTimestamp"]);
-        let long = created_at.is_some_and(|at| LONG_WAIT < now.duration_since(at));
-        if long && text(pod, &["spec", "nodeName"]).is_none() {
+        // Almost all have a node, and a time costs more to read.
+        let has_node = text(pod, &["spec", "nodeName"]).is_some();
+        let created_at = || timestamp(pod, &["metadata", "creationTimestamp"]);
+        if !has_node && created_at().is_some_and(|at| LONG_WAIT < now.duration_since(at)) {
             if count == 0 {
                 first = format!("{key} at {now}");
             }

@@ -1,12 +1,13 @@
 //! The disruption controller: keeps the status of every PodDisruptionBudget true; it evicts nobody.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value};
 
-use super::pods::{Owner, Pods, owner};
+use super::pods::{Owner, PodFacts, Pods, owner};
 use super::queue::WorkQueue;
 use super::template::count_or_percent;
 use crate::store::{
@@ -18,15 +19,18 @@ const ME: Author<'static> = Author::actor("disruption-controller");
 /// Source: disruption.go DeletionTimeout: an eviction that was allowed but never came counts this long.
 const DISRUPTED_FOR: SignedDuration = SignedDuration::from_mins(2);
 
+/// The pods that a budget covers, as they were when they last changed.
+type Covered = BTreeMap<ObjectKey, Arc<PodFacts>>;
+
 /// Budgets with the pods that they cover, kept as pods come and go.
 #[derive(Debug, Default)]
 pub(super) struct Disruption {
-    budgets: BTreeMap<ObjectKey, (LabelSelector, BTreeSet<ObjectKey>)>,
+    budgets: BTreeMap<ObjectKey, (LabelSelector, Covered)>,
     pub(super) queue: WorkQueue<ObjectKey>,
 }
 
 impl Disruption {
-    pub(super) fn observe_budget(&mut self, entry: &Entry, store: &Store) {
+    pub(super) fn observe_budget(&mut self, entry: &Entry, store: &Store, pods: &Pods) {
         if entry.deleted {
             self.budgets.remove(&entry.key);
             return;
@@ -40,11 +44,14 @@ impl Disruption {
         }
         let filter =
             Filter { namespace: entry.key.namespace.to_string(), labels: selector, ..Filter::default() };
-        let covered = store.list(Kind::Pod, &filter).map(|(key, _)| key.clone()).collect();
+        // A pod that has come since is yet to be observed.
+        let covered = store.list(Kind::Pod, &filter);
+        let covered = covered.filter_map(|(key, _)| Some((key.clone(), pods.get(key)?.clone()))).collect();
         self.budgets.insert(entry.key.clone(), (filter.labels, covered));
     }
 
-    pub(super) fn observe_pod(&mut self, entry: &Entry) {
+    /// `pod` is what is left of it after the change.
+    pub(super) fn observe_pod(&mut self, entry: &Entry, pod: Option<&Arc<PodFacts>>) {
         if self.budgets.is_empty() {
             return;
         }
@@ -52,26 +59,28 @@ impl Disruption {
         let budgets =
             self.budgets.range_mut(first..).take_while(|(key, _)| key.namespace == entry.key.namespace);
         for (key, (selector, covered)) in budgets {
-            let is = !entry.deleted && selector.matches(&entry.object);
-            let was = if is { !covered.insert(entry.key.clone()) } else { covered.remove(&entry.key) };
-            if is || was {
+            let is = pod.filter(|_| selector.matches(&entry.object));
+            let was = match is {
+                Some(pod) => covered.insert(entry.key.clone(), pod.clone()),
+                None => covered.remove(&entry.key),
+            };
+            if is.is_some() || was.is_some() {
                 self.queue.add(key.clone());
             }
         }
     }
 
     /// Source: disruption.go trySync, getExpectedPodCount, countHealthyPods, buildDisruptedPodMap.
-    pub(super) fn act(&mut self, store: &mut Store, pods: &Pods) {
+    pub(super) fn act(&mut self, store: &mut Store) {
         let now = store.now();
         for key in self.queue.take_due(now) {
             let Some((_, covered)) = self.budgets.get(&key) else { continue };
             let Some(budget) = store.find(Kind::PodDisruptionBudget, &key).cloned() else { continue };
-            let (disrupted, recheck_at) = still_disrupted(&budget, pods, covered, now);
-            let expected = expected_pods(store, &budget, pods, covered);
+            let (disrupted, recheck_at) = still_disrupted((&key.namespace, &budget), covered, now);
+            let expected = expected_pods(store, &budget, covered);
             let healthy = covered
                 .iter()
-                .filter(|key| !disrupted.contains_key(&*key.name))
-                .filter(|key| pods.get(key).is_some_and(|pod| pod.active() && pod.ready))
+                .filter(|(key, pod)| pod.active() && pod.ready && !disrupted.contains_key(&*key.name))
                 .count() as i64;
             let desired =
                 match (at(&budget, &["spec", "minAvailable"]), at(&budget, &["spec", "maxUnavailable"])) {
@@ -110,17 +119,15 @@ impl Disruption {
 }
 
 fn still_disrupted(
-    budget: &Value,
-    pods: &Pods,
-    covered: &BTreeSet<ObjectKey>,
+    (namespace, budget): (&str, &Value),
+    covered: &Covered,
     now: Timestamp,
 ) -> (Map<String, Value>, Option<Timestamp>) {
     let mut kept = Map::new();
     let mut recheck_at: Option<Timestamp> = None;
     let entries = at(budget, &["status", "disruptedPods"]).and_then(Value::as_object);
     for (name, since) in entries.into_iter().flatten() {
-        let present =
-            covered.iter().any(|key| &*key.name == name && pods.get(key).is_some_and(|pod| pod.active()));
+        let present = covered.get(&ObjectKey::new(namespace, name)).is_some_and(|pod| pod.active());
         let wrapped = serde_json::json!({"since": since});
         let ends_at = timestamp(&wrapped, &["since"]).and_then(|since| since.checked_add(DISRUPTED_FOR).ok());
         if let Some(ends_at) = ends_at.filter(|ends_at| present && now < *ends_at) {
@@ -132,15 +139,15 @@ fn still_disrupted(
 }
 
 /// With a whole number in `minAvailable` the pods that there are; otherwise what their controllers want.
-fn expected_pods(store: &Store, budget: &Value, pods: &Pods, covered: &BTreeSet<ObjectKey>) -> i64 {
+fn expected_pods(store: &Store, budget: &Value, covered: &Covered) -> i64 {
     if at(budget, &["spec", "minAvailable"]).is_some_and(Value::is_number) {
-        return covered.iter().filter(|key| pods.get(key).is_some_and(|pod| pod.active())).count() as i64;
+        return covered.values().filter(|pod| pod.active()).count() as i64;
     }
     // Looked at once for each controller, however many pods it has: whether one stands for its pods.
     let mut scaled: FxHashMap<&str, bool> = FxHashMap::default();
     let mut counted: BTreeSet<(Kind, ObjectKey)> = BTreeSet::new();
     let mut expected = 0;
-    for pod in covered.iter().filter_map(|key| pods.get(key)) {
+    for pod in covered.values() {
         let is_scaled = pod.owner.as_ref().is_some_and(|set| {
             *scaled.entry(&set.uid).or_insert_with(|| match scale_of(store, set) {
                 Some((workload, replicas)) => {

@@ -244,7 +244,7 @@ impl SimCluster {
         match entry.kind {
             Kind::Pod => self.observe_pod(entry, store),
             Kind::Node => self.observe_node(entry, store),
-            Kind::PodDisruptionBudget => self.disruption.observe_budget(entry, store),
+            Kind::PodDisruptionBudget => self.disruption.observe_budget(entry, store, &self.pods),
             Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::Job | Kind::DaemonSet => {
                 if !entry.deleted {
                     self.workloads.add((entry.kind, entry.key.clone()));
@@ -267,11 +267,12 @@ impl SimCluster {
     fn observe_pod(&mut self, entry: &Entry, store: &Store) {
         let before = self.pods.observe(entry);
         let before = before.as_deref();
-        let pod = self.pods.get(&entry.key).map(AsRef::as_ref);
+        let pod = self.pods.get(&entry.key);
+        self.disruption.observe_pod(entry, pod);
+        let pod = pod.map(AsRef::as_ref);
         if let Some(owner) = pod.or(before).and_then(|pod| pod.owner.as_ref()) {
             self.workloads.add((owner.kind, owner.key.clone()));
         }
-        self.disruption.observe_pod(entry);
         self.scheduler.observe_pod(&entry.key, pod);
         self.kubelet.observe_pod(&entry.key, before, pod);
         self.statistics.observe_pod(entry.at, before, pod);
@@ -333,7 +334,7 @@ impl SimCluster {
             }
         }
         self.hpas.act(store, &self.load);
-        self.disruption.act(store, &self.pods);
+        self.disruption.act(store);
         self.garbage.act(store, &self.pods);
         self.lifecycle.act(store, &self.pods);
         self.volumes.act(store);
