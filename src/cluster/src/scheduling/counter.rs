@@ -305,7 +305,12 @@ impl InclusionRule {
         if self.honors_affinity || self.honors_taints { keys + cost::of_class(&self.class) } else { keys }
     }
 
-    fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
+    /// True if a node counts wherever it has the topology keys.
+    pub(super) fn asks_for_keys_alone(&self) -> bool {
+        !self.honors_affinity && !self.honors_taints
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = &Arc<str>> {
         self.class.topology_spread.iter().map(|spread| &spread.topology_key)
     }
 
@@ -382,6 +387,11 @@ impl Inclusion {
         if let Some(template) = template {
             self.template = Some((template.clone(), counts));
         }
+        self.included.push(counts);
+    }
+
+    /// The same, where it is known already.
+    pub(super) fn push_known(&mut self, counts: bool) {
         self.included.push(counts);
     }
 

@@ -11,8 +11,10 @@ use crate::scheduling::guards::Guards;
 use crate::scheduling::node_affinity::LabelledNode;
 use crate::scheduling::selector_index::SelectorIndex;
 use crate::scheduling::snapshot::{ClassIx, NodeIx, NodeView, PodRef, Presence, Snapshot};
+use crate::world::digest::Badge;
 use crate::world::interner::InternedId;
 use crate::world::pod::PodClass;
+use crate::world::{NodeId, World};
 
 /// Work units of one entry in a table: the budget of work bounds the memory, too.
 const ENTRY_COST: u64 = 2;
@@ -137,8 +139,8 @@ impl Snapshot<'_> {
         if let Some(index) = self.topology.key_ids.get(key) {
             return *index;
         }
-        let mut index = KeyIndex { key: key.clone(), domains: Vec::new(), ids: FxHashMap::default() };
-        for at in 0..self.nodes_capacity() {
+        let mut index = KeyIndex::of_world(key, self.world(), self.nodes.real());
+        for at in self.real_count()..self.nodes_capacity() {
             index.push(self.node(node_ix(at)));
         }
         self.work_units += ENTRY_COST * u64::try_from(self.nodes_capacity()).unwrap_or(u64::MAX);
@@ -155,6 +157,7 @@ impl Snapshot<'_> {
             return None;
         }
         let key = self.key_index(key);
+        let keys = self.keys_that_decide(&rule, limit)?;
         let rule = Arc::new(rule);
         if let Some(inclusion) = self.topology.inclusion_ids.get(&(rule.clone(), key)) {
             return Some(*inclusion);
@@ -167,7 +170,10 @@ impl Snapshot<'_> {
         let mut inclusion = Inclusion::new(rule.clone(), key);
         for (at, domain) in self.topology.keys[key].domains.iter().enumerate() {
             let presence = self.presence(node_ix(at));
-            inclusion.push(self.node(node_ix(at)), presence == Presence::Ghost);
+            match &keys {
+                Some(keys) => inclusion.push_known(self.topology.has_domains(keys, at)),
+                None => inclusion.push(self.node(node_ix(at)), presence == Presence::Ghost),
+            }
             if let Some(domain) = domain
                 && inclusion.counts(at)
                 && presence != Presence::Gone
@@ -180,6 +186,22 @@ impl Snapshot<'_> {
         self.topology.inclusions.push(inclusion);
         self.topology.inclusion_ids.insert((rule, key), index);
         Some(index)
+    }
+
+    /// The topology keys of a rule, if nothing else decides which nodes count by it: then tables answer, and no node is looked at.
+    /// `None` if the work counter would go beyond `limit`.
+    fn keys_that_decide(&mut self, rule: &InclusionRule, limit: u64) -> Option<Option<Vec<usize>>> {
+        if !rule.asks_for_keys_alone() {
+            return Some(None);
+        }
+        let mut keys = Vec::new();
+        for key in rule.keys() {
+            keys.push(self.key_index(key));
+            if limit < self.work_units {
+                return None;
+            }
+        }
+        Some(Some(keys))
     }
 
     /// The counter of this index.
@@ -418,17 +440,45 @@ fn count(
     counter.add(domain, change, inclusion);
 }
 
+impl Topology {
+    /// True if a node has a domain by each of these keys.
+    fn has_domains(&self, keys: &[usize], node: usize) -> bool {
+        keys.iter().all(|key| self.keys[*key].domains[node].is_some())
+    }
+}
+
 impl KeyIndex {
-    fn push(&mut self, node: &NodeView<'_>) {
-        let everywhere = self.key.is_empty().then_some("");
-        let domain = everywhere.or_else(|| node.label(&self.key)).map(|value| match self.ids.get(value) {
-            Some(domain) => *domain,
-            None => {
-                self.ids.insert(value.into(), self.ids.len());
-                self.ids.len() - 1
+    /// Of nodes of the world. No view of a node is made, and for labels that are in the badges no node is looked at.
+    fn of_world(key: &Arc<str>, world: &World, nodes: &[NodeId]) -> Self {
+        let mut index = Self { key: key.clone(), domains: Vec::new(), ids: FxHashMap::default() };
+        let mut of_badge: FxHashMap<InternedId, Option<usize>> = FxHashMap::default();
+        let domains = nodes.iter().map(|id| {
+            if Badge::has(key) {
+                let badge = world.digest(*id).badge;
+                return *of_badge
+                    .entry(badge)
+                    .or_insert_with(|| index.domain(world.badges().get(badge).label(key)));
             }
+            let node = world.node(*id).node.as_ref();
+            index.domain(node.and_then(|node| node.labels.get(key)))
         });
+        index.domains = domains.collect();
+        index
+    }
+
+    fn push(&mut self, node: &NodeView<'_>) {
+        let domain = self.domain(node.label(&self.key));
         self.domains.push(domain);
+    }
+
+    /// The domain of nodes with this value of the label.
+    fn domain(&mut self, value: Option<&str>) -> Option<usize> {
+        let value = if self.key.is_empty() { "" } else { value? };
+        if let Some(domain) = self.ids.get(value) {
+            return Some(*domain);
+        }
+        self.ids.insert(value.into(), self.ids.len());
+        Some(self.ids.len() - 1)
     }
 }
 

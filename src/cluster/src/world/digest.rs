@@ -41,6 +41,24 @@ impl Badge {
             karpenter: keys.any(is_karpenters),
         }
     }
+
+    /// True for the labels that are part of a badge.
+    #[must_use]
+    pub fn has(key: &str) -> bool {
+        matches!(key, POOL_LABEL | GROUP_LABEL | ZONE_LABEL)
+    }
+
+    /// The value of one of these labels; `None` for others.
+    #[must_use]
+    pub fn label(&self, key: &str) -> Option<&str> {
+        let value = match key {
+            POOL_LABEL => &self.pool,
+            GROUP_LABEL => &self.group,
+            ZONE_LABEL => &self.zone,
+            _ => &None,
+        };
+        value.as_deref()
+    }
 }
 
 /// The amounts that decide for most nodes and pods, without the rarer resources.
