@@ -59,7 +59,7 @@ soak-fuzz: ## libFuzzer on everything that is read from outside. FUZZ_SECONDS=60
 incidents: ## Bugs that autoscalers have had, put into a copy of the sources: each must be found. ARGS="delta-not-target"
 	hack/incidents.sh $(ARGS)
 
-soak-mutants: ## Mutants of core's decisions; reports the surviving ones that no page lists. MUTANTS=0/20 for a part.
+soak-mutants: ## Mutants of core's decisions; reports the surviving ones that no page lists. MUTANTS=0/20 for a part, MUTANTS=src/turns for some files.
 	hack/mutants.sh $(MUTANTS)
 
 provider-suite: ## The checks that every provider passes; prints their table.

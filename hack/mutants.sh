@@ -4,7 +4,8 @@
 # are; hack/mutants compiles all of them into one build, each behind a switch. What is tried is the repository's last commit, in
 # copies of it; the page is read as it stands.
 #
-#   hack/mutants.sh [PART]        PART: every K-th mutant, beginning with the N-th: N/K (default 0/1, all)
+#   hack/mutants.sh [PART]        PART: every K-th mutant, beginning with the N-th: N/K (default 0/1, all); or
+#                                 a piece of paths: the mutants of those files
 #   HEADROOM_MUTANTS=DIR          where copies, build and results are (default: target/soak/mutants). Results are kept for each
 #                                 commit, and what was tried is not tried again; removing DIR/results begins anew
 #   HEADROOM_MUTANTS_JOBS=N       how many tests run at a time (default: as many as there are cores)

@@ -28,7 +28,8 @@ use list::Mutant;
 /// Exit code: 1 if one of them is not known, 2 if the run failed.
 #[derive(Parser)]
 struct Options {
-    /// N/K: every K-th mutant, beginning with the N-th, which is counted from 0.
+    /// N/K: every K-th mutant, beginning with the N-th, which is counted from 0. Or a piece of paths, such as `scaledown/src/turns`:
+    /// the mutants of those files.
     #[arg(long, default_value = "0/1", value_parser = part)]
     part: Part,
     /// The program cargo-mutants.
@@ -54,24 +55,34 @@ struct Options {
     jobs: usize,
 }
 
-/// Every `of`-th mutant, beginning with the `first`, counted from 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Part {
-    first: usize,
-    of: usize,
+/// The mutants of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Part {
+    /// Every `of`-th, beginning with the `first`, counted from 0.
+    Every { first: usize, of: usize },
+    /// Those of files whose path has this piece.
+    Files(String),
 }
 
 impl Part {
-    fn holds(self, id: usize) -> bool {
-        (id - 1) % self.of == self.first
+    fn holds(&self, mutant: &Mutant) -> bool {
+        match self {
+            Part::Every { first, of } => (mutant.id - 1) % of == *first,
+            Part::Files(piece) => mutant.file.contains(piece),
+        }
+    }
+
+    fn is_all(&self) -> bool {
+        *self == Part::Every { first: 0, of: 1 }
     }
 }
 
 fn part(text: &str) -> Result<Part, String> {
     let numbers = text.split_once('/').and_then(|(first, of)| Some((first.parse().ok()?, of.parse().ok()?)));
     match numbers {
-        Some((first, of)) if first < of => Ok(Part { first, of }),
-        _ => Err("a part is N/K with N less than K, such as 0/20".to_owned()),
+        Some((first, of)) if first < of => Ok(Part::Every { first, of }),
+        None if text.contains(char::is_alphabetic) => Ok(Part::Files(text.to_owned())),
+        _ => Err("a part is N/K with N less than K, such as 0/20, or a piece of paths".to_owned()),
     }
 }
 
@@ -119,7 +130,12 @@ fn rounds(options: &Options) -> Result<bool, String> {
 
     let left = left_out.ids();
     let all: Vec<&Mutant> = mutants.iter().filter(|mutant| !left.contains(&mutant.id)).collect();
-    let chosen: BTreeSet<usize> = all.iter().map(|it| it.id).filter(|id| options.part.holds(*id)).collect();
+    let in_part: BTreeSet<usize> =
+        mutants.iter().filter(|mutant| options.part.holds(mutant)).map(|mutant| mutant.id).collect();
+    if in_part.is_empty() {
+        return Err("no mutant is in this part".to_owned());
+    }
+    let chosen: BTreeSet<usize> = all.iter().map(|it| it.id).filter(|id| in_part.contains(id)).collect();
     let before = trial::read(&kept("verdicts.jsonl"));
     let todo: Vec<usize> = chosen.iter().copied().filter(|id| !before.contains_key(id)).collect();
     eprintln!(
@@ -131,9 +147,8 @@ fn rounds(options: &Options) -> Result<bool, String> {
     trial::try_all(&todo, &suites, &tests, &folder, &kept("verdicts.jsonl"), jobs)?;
 
     let verdicts = trial::read(&kept("verdicts.jsonl"));
-    let whole = options.part.of == 1;
-    let difference = compare::compare(&known, &all, &verdicts, (!whole).then_some(&chosen));
-    report::counts(&mutants, &left_out, &chosen, &verdicts, |id| options.part.holds(id));
+    let difference = compare::compare(&known, &all, &verdicts, (!options.part.is_all()).then_some(&chosen));
+    report::counts(&mutants, &left_out, &chosen, &verdicts, |id| in_part.contains(&id));
     report::difference(&difference, &mutants);
     Ok(difference.unlisted.is_empty())
 }
@@ -155,11 +170,33 @@ fn store(file: &Path, kept: &impl Serialize) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::list::Genre;
+
+    fn mutant(id: usize, file: &str) -> Mutant {
+        let (replacement, function, text) = Default::default();
+        Mutant {
+            id,
+            file: file.to_owned(),
+            start: (1, 1),
+            genre: Genre::FnValue,
+            replacement,
+            function,
+            text,
+        }
+    }
 
     #[test]
     fn parts_share_out_all_mutants() {
         let parts: Vec<Part> = ["0/3", "1/3", "2/3"].iter().map(|it| part(it).unwrap()).collect();
-        assert!((1..100).all(|id| parts.iter().filter(|part| part.holds(id)).count() == 1));
+        let once = |id| parts.iter().filter(|part| part.holds(&mutant(id, "src/a.rs"))).count() == 1;
+        assert!((1..100).all(once));
         assert!(part("3/3").is_err() && part("1").is_err() && part("0/0").is_err());
+    }
+
+    #[test]
+    fn a_part_may_be_the_mutants_of_some_files() {
+        let part = part("scaledown/src/turns").unwrap();
+        assert!(part.holds(&mutant(2, "src/scaledown/src/turns.rs")) && !part.is_all());
+        assert!(!part.holds(&mutant(2, "src/scaledown/src/trial.rs")));
     }
 }
