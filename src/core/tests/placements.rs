@@ -9,7 +9,7 @@ use headroom_core::history::History;
 use headroom_core::nodes::context::Context;
 use headroom_core::nodes::quarantine::{Part, Quarantine};
 use headroom_core::nodes::scale_up;
-use headroom_core::nodes::scale_up::demand;
+use headroom_core::nodes::scale_up::{demand, placement};
 use headroom_core::scheduling::{NodeIx, PodRef};
 use headroom_core::testing::{
     NOW, PoolBuilder, WorldBuilder, bound_claim, config, controller, node, pod, pool, volume, world,
@@ -251,4 +251,27 @@ fn pods_of_several_priorities_stand_as_densely_as_they_were_packed() {
     };
     let served = carry_out(&case).served;
     assert!(!served.contains(&0), "{served:?}");
+}
+
+#[test]
+fn nodes_that_are_too_full_for_any_pod_are_not_looked_at_for_each_kind() {
+    let mut builder = world();
+    for index in 0..800 {
+        let name = format!("n{index:03}");
+        builder = builder.node(node(&name).cpu("4")).pod(pod(&format!("p{index}")).cpu("3").on(&name));
+    }
+    for kind in 0..50 {
+        builder = builder.pod(pod(&format!("waits-{kind}")).cpu(&format!("{}m", 2000 + kind)));
+    }
+    let (world, history, config) =
+        (builder.node(node("roomy").cpu("9")).build(), History::default(), config([]));
+    let (quarantine, part) = (Quarantine::default(), RefCell::new(Part::Whole));
+    let mut ctx = Context::new(&world, &history, &config, NOW, &quarantine, &part);
+    ctx.demand = demand::collect(&mut ctx.snapshot, &[], &mut ctx.next, &config, NOW, &mut ctx.wake);
+    let before = ctx.snapshot.work_units;
+    placement::place(&mut ctx);
+    let left: u32 = ctx.demand.groups.iter().map(|group| group.unplaced()).sum();
+    assert_eq!(left, 46, "four of them fit on the one with room");
+    let work = ctx.snapshot.work_units - before;
+    assert!(work < 1000, "{work} for 50 kinds on 801 nodes");
 }

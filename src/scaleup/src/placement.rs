@@ -10,6 +10,7 @@ use crate::followers::SCHEDULER_LOOKS;
 use crate::packing::may_come_round;
 use crate::packing::patterns::{self, Shapes};
 use headroom_cluster::scheduling::{ClassIx, Full, NodeIx, PodRef, Snapshot};
+use headroom_cluster::world::digest::Amounts;
 use headroom_cluster::world::node::{HOSTNAME_LABEL, Node};
 use headroom_cluster::world::pod::PodClass;
 use headroom_pools::quarantine::Part;
@@ -89,6 +90,13 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
     if nodes.new.is_empty() || ctx.demand.groups.iter().all(|group| group.pods.is_empty()) {
         return;
     }
+    let joined = nodes.new.len() != nodes.all.len();
+    let least = least_asked(ctx);
+    let with_room = |nodes: &[NodeIx]| -> Vec<NodeIx> {
+        nodes.iter().copied().filter(|node| least.fit(ctx.snapshot.room(*node))).collect()
+    };
+    let (new, all) = (with_room(nodes.new), with_room(nodes.all));
+    let nodes = Nodes { new: &new, all: &all };
     let mark = ctx.snapshot.checkpoint();
     let wanted = ctx.demand.groups.clone();
     first_fit(ctx, nodes, None);
@@ -99,9 +107,7 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
         return;
     }
     let mixed = wanted.iter().any(|group| ctx.snapshot.is_plain(group.class));
-    let bought = |ctx: &Context<'_>| {
-        nodes.new.len() != nodes.all.len() || nodes.new.iter().any(|node| may_be_untried(ctx, *node))
-    };
+    let bought = |ctx: &Context<'_>| joined || nodes.new.iter().any(|node| may_be_untried(ctx, *node));
     let mut last = Way::FirstFit;
     let few = alike_room::looks(&wanted, nodes.new.len()) <= alike_room::LOOKS_MAX;
     for way in [Way::Mixed, Way::AlikeRoom, Way::FewestChoicesFirst] {
@@ -130,6 +136,19 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
         ctx.snapshot.shares.begin_search(ctx.snapshot.work_units);
         go(ctx, best.1, nodes);
     }
+}
+
+/// What each pod of the demand asks for at least: nodes with less room take none of them, whatever else they are like, since room
+/// only shrinks while pods are placed.
+fn least_asked(ctx: &Context<'_>) -> Amounts {
+    let groups = ctx.demand.groups.iter().filter(|group| !group.pods.is_empty());
+    let asked = groups.map(|group| Amounts::of(&ctx.snapshot.class(group.class).requests));
+    let least = asked.reduce(|one, other| Amounts {
+        cpu_milli: one.cpu_milli.min(other.cpu_milli),
+        memory_bytes: one.memory_bytes.min(other.memory_bytes),
+        pods: one.pods.min(other.pods),
+    });
+    least.unwrap_or_default()
 }
 
 fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {
