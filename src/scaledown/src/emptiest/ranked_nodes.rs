@@ -108,7 +108,7 @@ impl RankedNodes {
     }
 
     /// The emptiest node that takes one more pod of `class`, as if there were no standby pods, or `None` too where no work is
-    /// left to look; and how many emptier ones with the amounts its own rules keep it off.
+    /// left to look; and how many of those looked at before it the pod's own rules keep it off.
     pub(super) fn taking(
         &mut self,
         class: ClassIx,
