@@ -75,6 +75,7 @@ mkdir -p "$(dirname "$out")"
   -version "$version" -revision "$revision" -out "$out" | tee "$target/image.digests"
 mv "$target/image.digests" "$out/digests"
 
-cargo cyclonedx --quiet --format json --manifest-path Cargo.toml --target x86_64-unknown-linux-musl --override-filename headroom.cdx
-mv headroom.cdx.json "$out/headroom.cdx.json"
-find . -path ./target -prune -o -name headroom.cdx.json -print | grep -v "^./${out#"$repo/"}" | xargs -r rm -f
+# It writes one list into the folder of each package of the workspace.
+cargo cyclonedx --quiet --format json --manifest-path Cargo.toml --target x86_64-unknown-linux-musl --override-filename package.cdx
+mv src/headroom/package.cdx.json "$out/headroom.cdx.json"
+git ls-files --others --exclude-standard -z -- '*/package.cdx.json' | xargs -0 -r rm -f
