@@ -164,11 +164,11 @@ fn each_well_used_node_whose_pods_have_room_goes_though_there_are_many_others() 
 
 #[test]
 fn well_used_node_that_a_long_search_did_not_reach_keeps_its_clock() {
-    // No two pods are alike, and none has room elsewhere: each is tried on all nodes. Their number is not a divisor of
-    // the bound on work, which is passed and never met.
+    // Each node has a pod that holds a port, and room for another one: each such pod is tried on all nodes. Their number is not a
+    // divisor of the bound on work, which is passed and never met.
     let names: Vec<String> = (0..1603).map(|index| format!("n{index:04}")).collect();
-    let pods = names.iter().enumerate().map(|(index, node)| {
-        of(&format!("on-{node}"), "3", node).memory(&(i64::try_from(index).expect("few") + 1).to_string())
+    let pods = names.iter().flat_map(|node| {
+        [of(&format!("port-of-{node}"), "500m", node).host_port(80), of(&format!("on-{node}"), "2500m", node)]
     });
     let world = cluster(names.iter().map(|name| member(name)), pods).build();
     let clocks: Vec<&str> = names.iter().map(|name| &**name).collect();

@@ -2,12 +2,15 @@
 //! marks and evicts nothing: that is the life of a removal.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 use crate::budgets::{self, Allowance};
 use crate::bundles;
 use crate::candidates::{self, Candidate, Classification, Fresh};
+use crate::clocks::Clocks;
 use crate::consolidation::Replacing;
 use crate::drainability::Disruptions;
 use crate::eviction_cooldown::Cooldowns;
@@ -278,10 +281,7 @@ impl<'a, 's> Pass<'a, 's> {
     /// Classifies every node by itself.
     fn classify_all(&mut self, snapshot: &Snapshot<'_>, history: &History) -> Vec<Candidate> {
         let mut found = Vec::new();
-        let clocks = |pool: usize| history.pools.get(&self.scene.config.pools[pool].name);
-        let clocks: Vec<_> = (0..self.scene.config.pools.len())
-            .map(|pool| clocks(pool).map(|memory| &memory.unneeded))
-            .collect();
+        let clocks = Clocks::of(history, self.scene, |id| self.pool_of(id));
         let Scene { config, members, .. } = *self.scene;
         let open: Vec<bool> =
             config.pools.iter().map(|pool| candidates::open_to_removal(pool, self.scene)).collect();
@@ -303,7 +303,7 @@ impl<'a, 's> Pass<'a, 's> {
                 && !self.interrupted.contains_key(&id)
                 && open[member.pool]
                 && let Some(reason) =
-                    self.stays_unseen((id, name, digest), member, turn.has(place), clocks[member.pool])
+                    self.stays_unseen((id, name, digest), member, turn.has(place), clocks.since(id))
             {
                 self.verdict(id, pool, reason.into());
                 continue;
@@ -315,7 +315,7 @@ impl<'a, 's> Pass<'a, 's> {
                 }
                 continue;
             }
-            let since = pool.and_then(|pool| clocks[pool]?.get(name).copied());
+            let since = clocks.since(id);
             let classified =
                 candidates::classify(id, ix, self.scene, snapshot, &mut self.disruptions, since, outdated);
             match self.keep_rested(self.keep_gang(self.cool_down(classified))) {
@@ -582,7 +582,7 @@ fn begin_elsewhere(found: &mut [Candidate], history: &History, scene: &Scene<'_>
 /// Nodes that stay for sure first, by name; then candidates, those likeliest to go last: pods that must move twice
 /// are moved for nothing.
 fn destination_order(found: &[Candidate], snapshot: &Snapshot<'_>) -> Vec<NodeIx> {
-    let candidates: BTreeSet<NodeIx> = found.iter().map(|candidate| candidate.ix).collect();
+    let candidates: FxHashSet<NodeIx> = found.iter().map(|candidate| candidate.ix).collect();
     let takes = |ix: &NodeIx| candidates::takes_pods(*ix, snapshot);
     let stay = snapshot.indexes().filter(|ix| !candidates.contains(ix));
     stay.chain(found.iter().rev().map(|candidate| candidate.ix)).filter(takes).collect()

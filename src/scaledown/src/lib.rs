@@ -3,7 +3,7 @@
 //! In the order in which `decide` uses them: `candidates` classifies each node by its own state (`utilization`,
 //! `device_utilization`, `drainability`, `minimums`) that has its turn (`turns`), `promised` keeps room that pods are
 //! waiting for, `trial` looks for other places for the pods (`relocation`, beside buffers as the scheduler sees them:
-//! `standby`) and keeps the node's clock, `terminating` foresees nodes whose pods are ending, `zone_balance` orders
+//! `standby`) and keeps the node's clock (`clocks` has those of the plan before), `terminating` foresees nodes whose pods are ending, `zone_balance` orders
 //! equal candidates, `budgets`, `whole`, `together` and `gangs` bound what leaves at once, `bundles` shares intents,
 //! `surge` finds workloads that may have one replica more where a budget keeps the node, `second_choice` collects what
 //! a preferred pool could take over, `eviction_cooldown` leaves pods alone that came in place of evicted ones,
@@ -19,6 +19,7 @@ pub mod budgets;
 pub mod bundles;
 pub mod candidate_taints;
 pub mod candidates;
+mod clocks;
 pub mod consolidation;
 mod decide;
 mod device_utilization;

@@ -37,8 +37,7 @@ impl Rankings {
             let index = *known.entry((digits(size.cpu_milli), digits(size.memory_bytes))).or_insert(next);
             of_size.resize_with(known.len(), Ranking::default);
             let Ranking { largest, .. } = &mut of_size[usize::from(index)];
-            largest.cpu_milli = largest.cpu_milli.max(size.cpu_milli);
-            largest.memory_bytes = largest.memory_bytes.max(size.memory_bytes);
+            *largest = largest.most(*size);
             index
         };
         let sizes = sizes.iter().map(index).collect();

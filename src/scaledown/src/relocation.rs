@@ -5,7 +5,11 @@ use rustc_hash::FxHashMap;
 use crate::emptiest::Emptiest;
 use crate::standby::Standby;
 use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence, Snapshot};
+use headroom_cluster::world::digest::Amounts;
 use headroom_scaleup::gangs::domains::class_to_move;
+
+/// So many amounts are remembered; pods are of few sizes.
+const FIRST_WITH_MAX: usize = 64;
 
 /// Nodes that may take pods, in the order in which they are tried.
 ///
@@ -16,15 +20,51 @@ pub struct Destinations {
     order: Vec<NodeIx>,
     start: FxHashMap<ClassIx, usize>,
     log: Vec<(ClassIx, usize)>,
+    /// The first node in order with these amounts, and none before has them.
+    first_with: Vec<(Amounts, usize)>,
     /// The same nodes by what is free of them, once asked for.
     emptiest: Option<Emptiest>,
+    /// Nodes that would be bought, after those in order: few, that come and go.
+    bought: Vec<NodeIx>,
 }
 
 impl Destinations {
     /// Tries nodes in this order: those that stay for sure first, those likeliest to go last.
     #[must_use]
     pub fn new(order: Vec<NodeIx>) -> Self {
-        Self { order, start: FxHashMap::default(), log: Vec::new(), emptiest: None }
+        Self {
+            order,
+            start: FxHashMap::default(),
+            log: Vec::new(),
+            first_with: Vec::new(),
+            emptiest: None,
+            bought: Vec::new(),
+        }
+    }
+
+    /// Lets [`Destinations::spread_all`] put pods on these nodes of the snapshot too, and on none that was given before.
+    pub fn set_bought(&mut self, nodes: Vec<NodeIx>) {
+        self.bought = nodes;
+    }
+
+    /// Lets searches for `class` begin at the first node with its amounts, also those of copies. Only while nothing has been moved:
+    /// from then on there is never more room than now.
+    pub fn look_ahead(&mut self, snapshot: &mut Snapshot<'_>, class: ClassIx) {
+        if self.start.contains_key(&class) {
+            return;
+        }
+        let asked = Amounts::of(&snapshot.class(class).requests);
+        let asking_less = self.first_with.iter().filter(|(less, _)| less.fit(asked));
+        let from = asking_less.map(|(_, at)| *at).max().unwrap_or(0);
+        let has = |at: &usize| asked.fit(snapshot.room(self.order[*at]));
+        let at = (from..self.order.len()).find(has).unwrap_or(self.order.len());
+        // The scan itself is cheap beside a check, but not for nothing.
+        snapshot.work_units += u64::try_from(at - from).unwrap_or(u64::MAX) / 8;
+        if self.first_with.len() < FIRST_WITH_MAX && self.first_with.iter().all(|(known, _)| *known != asked)
+        {
+            self.first_with.push((asked, at));
+        }
+        self.start.insert(class, at);
     }
 
     /// Moves all `pods` off `from` to other places.
@@ -139,12 +179,12 @@ impl Destinations {
         let holds_for_all = standby.is_whole || !snapshot.has_standby();
         let kept = if holds_for_all { self.emptiest.take() } else { None };
         let mut emptiest = kept.unwrap_or_else(|| Emptiest::of(&self.order, snapshot, &standby));
-        let placed = place_in_turn(order, &mut emptiest, snapshot, &mut standby);
+        let placed = place_in_turn(order, (&mut emptiest, &self.bought), snapshot, &mut standby);
         if holds_for_all {
             self.emptiest = Some(emptiest);
         }
         placed?;
-        standby.put_back(snapshot, &self.order)
+        standby.put_back(snapshot, self.order.iter().chain(&self.bought))
     }
 
     /// The first node that takes one more pod of `class`.
@@ -173,14 +213,14 @@ impl Destinations {
 /// Puts each pod, taken off the node beside it, on the emptiest node that takes it.
 fn place_in_turn(
     pods: Vec<(PodRef, NodeIx)>,
-    emptiest: &mut Emptiest,
+    (emptiest, bought): (&mut Emptiest, &[NodeIx]),
     snapshot: &mut Snapshot<'_>,
     standby: &mut Standby,
 ) -> Result<(), PodRef> {
     for (pod, from) in pods {
         let class = class_to_move(snapshot, pod, from);
         snapshot.remove(pod, from);
-        let place = emptiest.taking(class, snapshot, standby).ok_or(pod)?;
+        let place = emptiest.taking_beside(bought, class, snapshot, standby).ok_or(pod)?;
         standby.lift(snapshot, place);
         snapshot.place(pod, place);
     }
@@ -269,6 +309,23 @@ mod tests {
         }
         let work = snapshot.work_units - before;
         assert!(work < 200 * 10, "{work} for 200 nodes");
+    }
+
+    #[test]
+    fn a_search_begins_at_the_first_node_with_the_amounts_and_finds_what_it_would_have_found() {
+        let world = cluster(&[4, 3, 4, 2, 0, 1]);
+        let mut snapshot = Snapshot::new(&world);
+        let order: Vec<NodeIx> = snapshot.indexes().collect();
+        let mut ahead = Destinations::new(order.clone());
+        for cpu in ["4", "1", "2", "500m", "5", "3"] {
+            let class = snapshot.class_ix(&pod("w").cpu(cpu).class());
+            ahead.look_ahead(&mut snapshot, class);
+            let found = ahead.clone().find(&mut snapshot, class);
+            assert_eq!(found, Destinations::new(order.clone()).find(&mut snapshot, class), "{cpu}");
+            let before = snapshot.work_units;
+            ahead.clone().find(&mut snapshot, class);
+            assert!(snapshot.work_units - before <= 1, "{cpu}: nodes without the amounts are not looked at");
+        }
     }
 
     #[test]

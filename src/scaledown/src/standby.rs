@@ -134,11 +134,15 @@ impl Standby {
     ///
     /// # Errors
     /// The first that has none, or would have none in the next plan.
-    pub(super) fn put_back(mut self, snapshot: &mut Snapshot<'_>, order: &[NodeIx]) -> Result<(), PodRef> {
+    pub(super) fn put_back<'n>(
+        mut self,
+        snapshot: &mut Snapshot<'_>,
+        order: impl Iterator<Item = &'n NodeIx> + Clone,
+    ) -> Result<(), PodRef> {
         self.lifted.sort_unstable();
         for (pod, home) in self.lifted {
             let class = snapshot.class_of(pod);
-            let mut places = home.into_iter().chain(order.iter().copied());
+            let mut places = home.into_iter().chain(order.clone().copied());
             let place = places.find(|node| looks_and_fits(snapshot, class, *node)).ok_or(pod)?;
             snapshot.place(pod, place);
         }

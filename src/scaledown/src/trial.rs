@@ -121,22 +121,23 @@ impl Pass<'_, '_> {
         destinations: &mut Destinations,
     ) -> Result<(), Verdict> {
         let pods = pods_to_move(candidate, snapshot, self.scene);
-        let mark = snapshot.checkpoint();
         let before = snapshot.presence(candidate.ix);
         snapshot.set_presence(candidate.ix, Presence::Ghost);
-        let mut moved = destinations.move_all(snapshot, &pods, candidate.ix);
-        if moved.is_ok() && !pods.is_empty() && self.must_fit_spread(candidate, snapshot) {
-            snapshot.rollback(mark);
-            destinations.forget_last();
-            snapshot.set_presence(candidate.ix, Presence::Ghost);
+        let moved = if !pods.is_empty() && self.must_fit_spread(candidate, snapshot) {
             let standby = if candidate.is_for_use() { Standby::of(snapshot) } else { Standby::default() };
-            moved = destinations.spread_all(snapshot, &pods, candidate.ix, standby);
-        } else if moved.is_ok() && keeps_buffers(candidate) && pods.iter().any(is_standby) {
-            moved = standby::stays_placed(snapshot).inspect_err(|_| {
-                snapshot.rollback(mark);
-                destinations.forget_last();
-            });
-        }
+            destinations.spread_all(snapshot, &pods, candidate.ix, standby)
+        } else {
+            let mark = snapshot.checkpoint();
+            let moved = destinations.move_all(snapshot, &pods, candidate.ix);
+            if moved.is_ok() && keeps_buffers(candidate) && pods.iter().any(is_standby) {
+                standby::stays_placed(snapshot).inspect_err(|_| {
+                    snapshot.rollback(mark);
+                    destinations.forget_last();
+                })
+            } else {
+                moved
+            }
+        };
         if let Err(pod) = moved
             && candidate.reason != Reason::Unready
         {

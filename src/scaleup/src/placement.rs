@@ -143,12 +143,7 @@ fn place_on(ctx: &mut Context<'_>, nodes: Nodes<'_>) {
 fn least_asked(ctx: &Context<'_>) -> Amounts {
     let groups = ctx.demand.groups.iter().filter(|group| !group.pods.is_empty());
     let asked = groups.map(|group| Amounts::of(&ctx.snapshot.class(group.class).requests));
-    let least = asked.reduce(|one, other| Amounts {
-        cpu_milli: one.cpu_milli.min(other.cpu_milli),
-        memory_bytes: one.memory_bytes.min(other.memory_bytes),
-        pods: one.pods.min(other.pods),
-    });
-    least.unwrap_or_default()
+    asked.reduce(Amounts::least).unwrap_or_default()
 }
 
 fn go(ctx: &mut Context<'_>, way: Way, nodes: Nodes<'_>) {

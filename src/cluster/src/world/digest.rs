@@ -99,6 +99,26 @@ impl Amounts {
         }
     }
 
+    /// Returns the lesser of each amount.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.min(other.cpu_milli),
+            memory_bytes: self.memory_bytes.min(other.memory_bytes),
+            pods: self.pods.min(other.pods),
+        }
+    }
+
+    /// Returns the greater of each amount.
+    #[must_use]
+    pub fn most(self, other: Self) -> Self {
+        Self {
+            cpu_milli: self.cpu_milli.max(other.cpu_milli),
+            memory_bytes: self.memory_bytes.max(other.memory_bytes),
+            pods: self.pods.max(other.pods),
+        }
+    }
+
     /// True if `self` fits into `free`; a request of zero fits always.
     #[must_use]
     pub fn fit(self, free: Self) -> bool {

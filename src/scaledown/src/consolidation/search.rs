@@ -1,8 +1,10 @@
 //! Search for nodes that could be replaced by nodes that cost less: one by one, and several by fewer. The best is
 //! bought at once, and the nodes that it replaces are remembered before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
 
 use crate::CLOCKS_DIFFER;
 use crate::budgets::Allowance;
@@ -21,6 +23,7 @@ use headroom_cluster::history::{
     Replaced, Replacement,
 };
 use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, PodRef, Presence};
+use headroom_cluster::world::digest::Amounts;
 use headroom_pools::config::{Config, Consolidation, Mode, Policy, Pool};
 use headroom_pools::plan::Step;
 use headroom_pools::state::cluster_state::GroupCounts;
@@ -62,6 +65,14 @@ pub(crate) struct Offer {
     pub(crate) replaced: Vec<Candidate>,
 }
 
+/// What is there beside the nodes that are replaced.
+struct Staying {
+    /// Nodes that may leave before a bound is reached.
+    room: Room,
+    /// Nodes that may take their pods.
+    destinations: Destinations,
+}
+
 /// An offer that is taken.
 pub(crate) struct Purchase {
     pub(crate) offer: Offer,
@@ -87,8 +98,10 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
         let idle = price::of_amounts(view.allocatable()).saturating_sub(price::of_amounts(view.requested()));
         (std::cmp::Reverse(idle), one.victim.node.clone())
     });
+    nodes.truncate(SINGLES_MAX.max(REPLACED_MAX));
     let begun = ctx.snapshot.work_units;
     let room = minimums::of(scene, &BTreeMap::new());
+    let mut staying = Staying { room, destinations: Destinations::new(order(ctx, scene, &nodes)) };
     let singles = nodes.iter().take(SINGLES_MAX).map(|one| vec![one.clone()]);
     let several = (2..=REPLACED_MAX.min(nodes.len())).map(|count| {
         let mut set = nodes[..count].to_vec();
@@ -101,7 +114,7 @@ pub fn consider(ctx: &mut Context<'_>, scene: &Scene<'_>, nodes: Vec<Candidate>)
         if WORK_MAX < ctx.snapshot.work_units.saturating_sub(begun) {
             break;
         }
-        let Some(offer) = offer(ctx, scene, &set, &room) else { continue };
+        let Some(offer) = offer(ctx, scene, &set, &mut staying) else { continue };
         let better = |other: &Offer| {
             (other.saving_micro, std::cmp::Reverse(other.pods_count))
                 < (offer.saving_micro, std::cmp::Reverse(offer.pods_count))
@@ -187,17 +200,30 @@ fn same_market(
 }
 
 /// The cheapest nodes of one group that take over from `set`, if that is worth it.
-fn offer(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Room) -> Option<Offer> {
+fn offer(
+    ctx: &mut Context<'_>,
+    scene: &Scene<'_>,
+    set: &[Candidate],
+    staying: &mut Staying,
+) -> Option<Offer> {
     let mark = ctx.snapshot.checkpoint();
-    let found = offer_on(ctx, scene, set, room);
+    let found = offer_on(ctx, scene, set, staying);
     ctx.snapshot.rollback(mark);
     found
 }
 
-fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &Room) -> Option<Offer> {
+fn offer_on(
+    ctx: &mut Context<'_>,
+    scene: &Scene<'_>,
+    set: &[Candidate],
+    staying: &mut Staying,
+) -> Option<Offer> {
     let mark = ctx.snapshot.checkpoint();
-    let order = staying(ctx, set);
-    let mut destinations = Destinations::new(order.clone());
+    for pod in set.iter().flat_map(|one| &one.movable) {
+        let class = ctx.snapshot.class_of(PodRef::Real(*pod));
+        staying.destinations.look_ahead(&mut ctx.snapshot, class);
+    }
+    let mut destinations = staying.destinations.clone();
     let mut rest: BTreeMap<ClassIx, Vec<PodRef>> = BTreeMap::new();
     let mut pods_count = 0;
     for one in set {
@@ -236,7 +262,7 @@ fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &
             let Some(count) = packed(ctx, pool, &growable, &rest) else { continue };
             let after_micro = each.saturating_mul(i64::from(count));
             if price::worth_it(before_micro, after_micro, percent)
-                && may_leave(set, scene, room, &pool.name, &growable.id, count)
+                && may_leave(set, scene, &staying.room, &pool.name, &growable.id, count)
                 && spares(set, scene, &growable.template.node.capacity, count)
                 && diversity::may_replace(ctx, (&pool.name, &growable.id), count, groups_of(ctx.config, set))
             {
@@ -257,7 +283,7 @@ fn offer_on(ctx: &mut Context<'_>, scene: &Scene<'_>, set: &[Candidate], room: &
     ctx.snapshot.rollback(mark);
     offers
         .into_iter()
-        .find(|(offer, growable)| holds_all(ctx, scene, offer, growable, &order))
+        .find(|(offer, growable)| holds_all(ctx, scene, (offer, growable), &mut staying.destinations))
         .map(|(offer, _)| offer)
 }
 
@@ -303,15 +329,20 @@ fn price_of(ctx: &Context<'_>, set: &[Candidate], scene: &Scene<'_>, known: bool
     each.fold(0, i64::saturating_add)
 }
 
-/// Nodes that stay and are not about to leave: a node with a clock may be gone when pods come.
-fn staying(ctx: &Context<'_>, set: &[Candidate]) -> Vec<NodeIx> {
-    let leaving: BTreeSet<NodeIx> = set.iter().map(|one| one.ix).collect();
-    let unneeded: BTreeSet<&Arc<str>> =
-        ctx.next.pools.values().flat_map(|memory| memory.unneeded.keys()).collect();
-    let nodes =
-        ctx.snapshot.nodes().filter(|(ix, view)| !leaving.contains(ix) && !unneeded.contains(view.name()));
-    let nodes = nodes.map(|(ix, _)| ix);
-    nodes.filter(|ix| candidates::takes_pods(*ix, &ctx.snapshot)).collect()
+/// Nodes that are not about to leave, in order, of which those that are replaced take no pods: a node with a clock may be gone when pods
+/// come. Those with too little room for any pod of `nodes` are left out.
+fn order(ctx: &Context<'_>, scene: &Scene<'_>, nodes: &[Candidate]) -> Vec<NodeIx> {
+    let unneeded = ctx.next.pools.values().flat_map(|memory| memory.unneeded.keys());
+    let unneeded: FxHashSet<NodeIx> = unneeded.filter_map(|name| ctx.snapshot.named(name)).collect();
+    let snapshot = &ctx.snapshot;
+    let pods = nodes.iter().flat_map(|one| pods_to_move(one, snapshot, scene));
+    let asked = pods.map(|pod| Amounts::of(&snapshot.class(snapshot.class_of(pod)).requests));
+    // What standby pods keep may be room for others, who are then moved.
+    let least = if snapshot.has_standby() { None } else { asked.reduce(Amounts::least) }.unwrap_or_default();
+    let takes = |ix: &NodeIx| {
+        candidates::takes_pods(*ix, snapshot) && least.fit(snapshot.room(*ix)) && !unneeded.contains(ix)
+    };
+    snapshot.indexes().filter(takes).collect()
 }
 
 /// The groups of a pool from which nodes may be bought now.
@@ -395,16 +426,13 @@ pub(crate) fn spares(set: &[Candidate], scene: &Scene<'_>, capacity: &Resources,
 fn holds_all(
     ctx: &mut Context<'_>,
     scene: &Scene<'_>,
-    offer: &Offer,
-    growable: &Growable,
-    order: &[NodeIx],
+    (offer, growable): (&Offer, &Growable),
+    destinations: &mut Destinations,
 ) -> bool {
     let mark = ctx.snapshot.checkpoint();
-    let mut order = order.to_vec();
-    for number in 0..offer.count {
-        order.push(ctx.snapshot.add_node(&growable.template, format!("replacement-{number}").into()));
-    }
-    let mut destinations = Destinations::new(order);
+    let name = |number| format!("replacement-{number}").into();
+    let bought = (0..offer.count).map(|number| ctx.snapshot.add_node(&growable.template, name(number)));
+    destinations.set_bought(bought.collect());
     offer.replaced.iter().for_each(|one| ctx.snapshot.set_presence(one.ix, Presence::Ghost));
     let holds = offer.replaced.iter().all(|one| {
         let pods = pods_to_move(one, &ctx.snapshot, scene);

@@ -4,7 +4,7 @@ mod ranked_nodes;
 
 use rustc_hash::FxHashMap;
 
-use self::ranked_nodes::RankedNodes;
+use self::ranked_nodes::{RankedNodes, rank_of_node, takes};
 use crate::standby::Standby;
 use headroom_cluster::scheduling::own_rules::RulesIx;
 use headroom_cluster::scheduling::snapshot::{ClassIx, NodeIx, Snapshot};
@@ -55,11 +55,29 @@ impl Emptiest {
         }
         found
     }
+
+    /// The same among these and a few other nodes, which come last of equal ones.
+    pub(crate) fn taking_beside(
+        &mut self,
+        others: &[NodeIx],
+        class: ClassIx,
+        snapshot: &mut Snapshot<'_>,
+        standby: &Standby,
+    ) -> Option<NodeIx> {
+        let found = self.taking(class, snapshot, standby);
+        let mut best = found.map(|node| (rank_of_node(node, snapshot, standby), node));
+        for node in others {
+            let rank = rank_of_node(*node, snapshot, standby);
+            if best.is_none_or(|(most, _)| most < rank) && takes(class, *node, snapshot, standby) {
+                best = Some((rank, *node));
+            }
+        }
+        best.map(|(_, node)| node).filter(|_| !snapshot.is_spent())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ranked_nodes::takes;
     use super::*;
     use crate::rankings::permille;
     use headroom_cluster::scheduling::{PodRef, Presence};
@@ -116,6 +134,7 @@ mod tests {
             let order: Vec<NodeIx> = snapshot.indexes().collect();
             snapshot.set_presence(order[draw(order.len())], Presence::Ghost);
             let mut emptiest = Emptiest::of(&order, &mut snapshot, &Standby::default());
+            let cut = draw(order.len() + 1);
             for _ in 0..20 {
                 let plain = pod("w").cpu(["100m", "500m", "1"][draw(3)]);
                 let wanted = match draw(3) {
@@ -125,11 +144,11 @@ mod tests {
                 };
                 let class = snapshot.class_ix(&wanted.class());
                 let expected = by_scan(&order, class, &mut snapshot, &Standby::default());
-                assert_eq!(
-                    emptiest.taking(class, &mut snapshot, &Standby::default()),
-                    expected,
-                    "seed {seed}"
-                );
+                let (ranked, others) = order.split_at(cut);
+                let mut found = vec![emptiest.taking(class, &mut snapshot, &Standby::default())];
+                let mut some = Emptiest::of(ranked, &mut snapshot, &Standby::default());
+                found.push(some.taking_beside(others, class, &mut snapshot, &Standby::default()));
+                assert_eq!(found, [expected, expected], "seed {seed}");
                 if let Some(place) = expected {
                     snapshot.place(PodRef::Virtual(class), place);
                 }
@@ -220,7 +239,7 @@ mod tests {
                     standby.lift(&mut snapshot, place);
                     snapshot.place(PodRef::Virtual(class), place);
                 }
-                let put_back = standby.put_back(&mut snapshot, order);
+                let put_back = standby.put_back(&mut snapshot, order.iter());
                 if put_back.is_err() || draw(2) == 0 {
                     snapshot.rollback(mark);
                 }

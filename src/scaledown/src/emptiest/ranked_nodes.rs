@@ -70,13 +70,10 @@ impl RankedNodes {
         0..u32::try_from(self.nodes.len()).expect("indexes of nodes fit 32 bits")
     }
 
-    /// Free cpu and memory of a node in thousandths of what it offers, summed: what the scheduler's LeastAllocated looks at, which
-    /// takes less than nothing for nothing. `None` if it does not take part.
+    /// The rank of a node as it is now; `None` if it does not take part.
     fn rank(&self, place: u32, snapshot: &Snapshot<'_>, standby: &Standby) -> Option<i64> {
         let free = self.free(place, snapshot, standby)?;
-        let size = self.sizes[place as usize];
-        let cpu = permille(free.cpu_milli, size.cpu_milli);
-        Some(cpu.saturating_add(permille(free.memory_bytes, size.memory_bytes)))
+        Some(rank_of(free, self.sizes[place as usize]))
     }
 
     /// What is free of a node, with what standby pods keep free; `None` if it does not take part.
@@ -215,6 +212,18 @@ impl RankedNodes {
         self.lacking.push((asked, self.since));
         true
     }
+}
+
+/// Free cpu and memory of a node in thousandths of what it offers, summed: what the scheduler's LeastAllocated looks at, which takes
+/// less than nothing for nothing.
+fn rank_of(free: Amounts, size: Amounts) -> i64 {
+    permille(free.cpu_milli, size.cpu_milli).saturating_add(permille(free.memory_bytes, size.memory_bytes))
+}
+
+/// The rank of any node, whether it takes part or not. What standby pods keep free is free.
+pub(super) fn rank_of_node(node: NodeIx, snapshot: &Snapshot<'_>, standby: &Standby) -> i64 {
+    let kept = standby.requests(node).map(Amounts::of).unwrap_or_default();
+    rank_of(snapshot.room(node).with(kept), snapshot.size(node))
 }
 
 /// True if the node takes one more pod once its standby pods are elsewhere.
