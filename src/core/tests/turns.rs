@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use headroom_core::config::{Config, Consolidation, Policy};
-use headroom_core::history::History;
+use headroom_core::config::{Config, Consolidation, GroupScaling, Policy};
+use headroom_core::history::{History, PoolHistory};
 use headroom_core::reason::Reason;
-use headroom_core::testing::{NOW, NodeBuilder, WorldBuilder, pod};
+use headroom_core::testing::{NOW, NodeBuilder, WorldBuilder, node, pod};
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::World;
 use headroom_core::world::node::REMOVE_ANNOTATION;
@@ -99,5 +99,46 @@ fn a_daemon_is_no_reason_to_wait_for_a_turn() {
         let decided = run(&world, &when_cheaper(), &mut history, NOW.plus(Seconds(second)));
         let empty = reasons(&decided).into_iter().find(|(node, _, _)| node == "empty").expect("a verdict");
         assert_eq!(empty.1, Reason::Empty, "in second {second}: {empty:?}");
+    }
+}
+
+#[test]
+fn cordoned_and_dead_nodes_of_a_large_cluster_get_their_clocks_in_any_plan() {
+    let cordoned = member("cordoned").with(|node| node.unschedulable = true);
+    let world = large([cordoned, member("dead").unready_for(60)]);
+    let pods = ["cordoned", "dead"].map(|node| replica(&format!("on-{node}")).cpu("100m").on(node));
+    let world = pods.into_iter().fold(world, WorldBuilder::pod).build();
+    for second in 0..12 {
+        let mut history = History::default();
+        run(&world, &when_cheaper(), &mut history, NOW.plus(Seconds(second)));
+        let found = clocks(&history);
+        assert!(found.contains("cordoned") && found.contains("dead"), "{found:?} in second {second}");
+    }
+}
+
+#[test]
+fn nodes_of_a_group_that_goes_as_a_whole_wait_for_no_turn_in_a_large_cluster() {
+    let names: Vec<String> = (0..6).map(|index| format!("whole-{index}")).collect();
+    let world = large([]);
+    let world = names.iter().fold(world, |world, name| world.node(node(name).of("whole", "w").age(7200)));
+    let pods = names.iter().map(|name| replica(&format!("on-{name}")).cpu("100m").on(name));
+    let aged = pods.map(|pod| pod.with(|pod| pod.created_at = UnixTime(NOW.0 - 7200)));
+    let world = aged.fold(world, WorldBuilder::pod).group("whole", "w", "", 6).build();
+    let mut config = when_cheaper();
+    let whole = config.pools[0].clone();
+    config.pools.push(headroom_core::config::Pool {
+        name: "whole".into(),
+        group_scaling: GroupScaling::ZeroOrMax,
+        ..whole
+    });
+    for second in 0..12 {
+        let mut history = unneeded(&[]);
+        let clocks = names.iter().map(|name| (name.as_str().into(), UnixTime(NOW.0 - 3600))).collect();
+        let memory = PoolHistory { unneeded: clocks, ..PoolHistory::default() };
+        history.pools.insert("whole".into(), memory);
+        let decided = run(&world, &config, &mut history, NOW.plus(Seconds(second)));
+        let gone: BTreeSet<String> = marked(&decided).into_iter().flatten().collect();
+        let why: Vec<_> = reasons(&decided).into_iter().filter(|(node, ..)| names.contains(node)).collect();
+        assert!(names.iter().all(|name| gone.contains(name)), "{why:?} in second {second}");
     }
 }
