@@ -9,9 +9,11 @@ use headroom_core::known::Known;
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::{Seconds, UnixTime};
 use headroom_core::world::node::Readiness;
+use jiff::SignedDuration;
 
 use crate::observation::Observation;
 use crate::prices::{nearest, shape};
+use crate::whole_seconds;
 
 /// Nodes of which the times are remembered: the newest ones.
 const KEPT: usize = 101;
@@ -87,24 +89,29 @@ impl Joins {
         }
     }
 
-    /// From a decision to the registration of the node: the median of what was measured, at least [`JOIN_MIN`].
+    /// From a decision to the registration of the node: what is typical of what was measured, in whole seconds, at least [`JOIN_MIN`].
     #[must_use]
     pub fn join(&self) -> Seconds {
-        median(&self.joins).map_or(JOIN_DEFAULT, |join| join.max(JOIN_MIN))
+        typical(&self.joins).map_or(JOIN_DEFAULT, whole)
     }
 
     /// The same for nodes of a pool, measured on those that are its own or have its shape; [`Self::join`] where these are
     /// too few.
     #[must_use]
     pub fn join_of(&self, pool: &str) -> Seconds {
-        let own = self.by_pool.get(pool).and_then(median);
-        own.map_or_else(|| self.join(), |join| join.max(JOIN_MIN))
+        let own = self.by_pool.get(pool).and_then(typical);
+        own.map_or_else(|| self.join(), whole)
     }
 
-    /// From the registration to Ready: the median of what was measured.
+    /// From the registration to Ready: what is typical of what was measured, with what [`Self::join`] was rounded by, so that the sum of
+    /// both is right.
     #[must_use]
-    pub fn ready(&self) -> Seconds {
-        median(&self.readies).unwrap_or(READY_DEFAULT)
+    pub fn ready(&self) -> SignedDuration {
+        let ready = typical(&self.readies).unwrap_or(SignedDuration::from_secs(READY_DEFAULT.0));
+        let join = typical(&self.joins).filter(|join| SignedDuration::from_secs(JOIN_MIN.0) < *join);
+        let rounded_by =
+            join.map_or(SignedDuration::ZERO, |join| join - SignedDuration::from_secs(whole(join).0));
+        (ready + rounded_by).max(SignedDuration::ZERO)
     }
 
     /// The number of nodes by which the join was measured.
@@ -136,10 +143,19 @@ fn note(times: &mut VecDeque<i64>, time: Seconds) {
     times.push_back(time.0.max(0));
 }
 
-fn median(times: &VecDeque<i64>) -> Option<Seconds> {
+/// The mean of the times that are within a second of their median: clocks are read in whole seconds, and the mean is finer.
+fn typical(times: &VecDeque<i64>) -> Option<SignedDuration> {
     let mut sorted: Vec<i64> = times.iter().copied().collect();
     sorted.sort_unstable();
-    (usize::from(SCORECARD_JOINS_MIN) <= sorted.len()).then(|| Seconds(sorted[sorted.len() / 2]))
+    let median = *sorted.get(sorted.len() / 2)?;
+    let near: Vec<i64> = sorted.iter().copied().filter(|time| (time - median).abs() <= 1).collect();
+    let mean_ms = near.iter().sum::<i64>() * 1000 / i64::try_from(near.len()).ok()?;
+    (usize::from(SCORECARD_JOINS_MIN) <= sorted.len()).then(|| SignedDuration::from_millis(mean_ms))
+}
+
+/// Whole seconds, at least [`JOIN_MIN`].
+fn whole(join: SignedDuration) -> Seconds {
+    Seconds(whole_seconds(join)).max(JOIN_MIN)
 }
 
 #[cfg(test)]
@@ -178,11 +194,36 @@ mod tests {
         let mut joins = Joins::default();
         look(&mut joins, 0, 0);
         look(&mut joins, 120, 2);
-        assert_eq!((joins.join(), joins.ready(), joins.count()), (JOIN_DEFAULT, READY_DEFAULT, 2));
+        let default = SignedDuration::from_secs(READY_DEFAULT.0);
+        assert_eq!((joins.join(), joins.ready(), joins.count()), (JOIN_DEFAULT, default, 2));
         look(&mut joins, 130, 3);
         look(&mut joins, 140, 3);
-        assert_eq!((joins.join(), joins.ready(), joins.count()), (Seconds(30), Seconds(12), 3));
+        assert_eq!(
+            (joins.join(), joins.ready(), joins.count()),
+            (Seconds(30), SignedDuration::from_secs(12), 3)
+        );
         assert_eq!(joins.join_of("general"), Seconds(30));
+    }
+
+    #[test]
+    fn times_of_whole_seconds_give_a_mean_that_is_finer_and_outliers_none() {
+        let of = |times: &[i64]| typical(&times.iter().copied().collect());
+        assert_eq!(of(&[10, 10, 11, 10, 300, 0]), Some(SignedDuration::from_millis(10_250)));
+        assert_eq!(of(&[0, 0, 1, 0]), Some(SignedDuration::from_millis(250)));
+        assert_eq!(of(&[10, 10]), None, "two are too few");
+        let joins = |joins: &[i64], readies: &[i64]| Joins {
+            joins: joins.iter().copied().collect(),
+            readies: readies.iter().copied().collect(),
+            ..Joins::default()
+        };
+        let sum = |joins: Joins| (joins.join(), joins.ready().as_millis());
+        assert_eq!(sum(joins(&[10, 10, 11, 10], &[0, 1, 0, 1])), (Seconds(10), 750));
+        assert_eq!(sum(joins(&[10, 11, 11, 11], &[0, 1, 0, 1])), (Seconds(11), 250));
+        assert_eq!(
+            sum(joins(&[0, 0, 1, 0], &[0, 0, 0, 0])),
+            (Seconds(1), 0),
+            "no node is there without a wait"
+        );
     }
 
     #[test]

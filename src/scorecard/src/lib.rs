@@ -18,6 +18,7 @@ use std::sync::Arc;
 use headroom_api::{ScorecardDecision, ScorecardStatus};
 use headroom_core::snapshot::Snapshot;
 use headroom_core::time::UnixTime;
+use jiff::{SignedDuration, Timestamp, Unit};
 
 pub use figures::{Figures, Waits};
 pub use joins::Joins;
@@ -39,6 +40,7 @@ pub struct Scorecard {
     joins: Joins,
     shadow: Option<Shadow>,
     at: Option<UnixTime>,
+    looks: u32,
 }
 
 impl Scorecard {
@@ -59,7 +61,8 @@ impl Scorecard {
         snapshot: &Snapshot,
         asked_at: &BTreeMap<Arc<str>, UnixTime>,
     ) -> Result<(), Error> {
-        if let Some(at) = self.at {
+        let since = self.at;
+        if let Some(at) = since {
             let passed = snapshot.now.since(at).0;
             if GAP_MAX.0 < passed.abs() {
                 // Nobody has seen what lies between, or the clock was set: it need not be simulated either.
@@ -72,7 +75,7 @@ impl Scorecard {
         let prices = Prices::of(snapshot);
         let seen = Observation::of(snapshot, &prices);
         self.joins.observe(snapshot, &seen, asked_at);
-        let result = self.follow(snapshot, &prices);
+        let result = self.follow(snapshot, since, &prices);
         if result.is_err() {
             self.begin_anew();
         }
@@ -89,19 +92,26 @@ impl Scorecard {
         (self.shadow, self.actual, self.forecast) = (None, Meter::default(), Meter::default());
     }
 
-    /// Lets the simulated cluster go on to the time of the snapshot, looks at it, and gives it the demand of that time.
-    fn follow(&mut self, snapshot: &Snapshot, prices: &Prices) -> Result<Observation, Error> {
+    /// Lets the simulated cluster go on to the time of the snapshot, with the demand of that time from some instant since the look
+    /// before, and looks at it.
+    fn follow(
+        &mut self,
+        snapshot: &Snapshot,
+        since: Option<UnixTime>,
+        prices: &Prices,
+    ) -> Result<Observation, Error> {
         let Some(shadow) = &mut self.shadow else {
             let shadow = self.shadow.insert(Shadow::begin(snapshot, &self.joins)?);
             return Ok(shadow.observation(snapshot.now, prices));
         };
-        shadow.advance_to(snapshot.now);
-        let seen = shadow.observation(snapshot.now, prices);
+        self.looks = self.looks.wrapping_add(1);
+        shadow.advance_to(arrival(since.unwrap_or(snapshot.now), snapshot.now, self.looks));
+        shadow.follow(snapshot, &self.joins)?;
+        shadow.advance_to(snapshot.now.to_jiff());
         for (action, reason, nodes) in shadow.new_decisions() {
             self.ledger.decided(&action, &reason, nodes);
         }
-        shadow.follow(snapshot, &self.joins)?;
-        Ok(seen)
+        Ok(shadow.observation(snapshot.now, prices))
     }
 
     /// The figures as they are stored and shown.
@@ -109,12 +119,24 @@ impl Scorecard {
     pub fn status(&self) -> ScorecardStatus {
         let mut status = self.ledger.status();
         status.join_seconds = Some(self.joins.join().0);
-        status.ready_seconds = Some(self.joins.ready().0);
+        status.ready_seconds = Some(whole_seconds(self.joins.ready()));
         status.joins_measured = Some(i32::try_from(self.joins.count()).unwrap_or(i32::MAX));
         status.kept = self.shadow.as_ref().map(Shadow::kept).unwrap_or_default();
         status.notes = self.shadow.as_ref().map(|shadow| shadow.notes().to_vec()).unwrap_or_default();
         status
     }
+}
+
+fn whole_seconds(time: SignedDuration) -> i64 {
+    time.round(Unit::Second).unwrap_or(time).as_secs()
+}
+
+/// The instant between two looks at which what is new in the later one is taken to have come. Nobody saw it: by the golden ratio such
+/// instants are spread evenly, and what waits for less than the time between looks is seen to wait as often as in the real cluster.
+fn arrival(since: UnixTime, now: UnixTime, number: u32) -> Timestamp {
+    let part = f64::from(number) * 0.618_033_988_749_895 % 1.0;
+    let between = SignedDuration::from_secs(now.since(since).0);
+    since.to_jiff().saturating_add(between.mul_f64(part)).unwrap_or(now.to_jiff())
 }
 
 /// A row of decisions of one kind.

@@ -23,7 +23,7 @@ use headroom_simulator::initial_state;
 use headroom_simulator::run::{Options, Session};
 use headroom_simulator::scenario::Scenario;
 use headroom_simulator::store::{Author, DeleteOptions, Kind, ObjectKey, Store, at, number, object_at, text};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::joins::Joins;
@@ -83,7 +83,7 @@ pub struct Shadow {
     config: Config,
     /// Join time of each pool.
     joins: BTreeMap<Arc<str>, Seconds>,
-    ready: Seconds,
+    ready: SignedDuration,
     policies: BTreeMap<(Kind, ObjectKey), Value>,
     policies_at: UnixTime,
     demand: Demand,
@@ -111,7 +111,7 @@ impl Shadow {
         let start = snapshot.now.to_jiff();
         // The length bounds nothing.
         let scenario = Scenario::of_manifests("scorecard", begun.policies, SignedDuration::ZERO);
-        let timings = Timings { node_ready: SignedDuration::from_secs(ready.0), ..Timings::default() };
+        let timings = Timings { node_ready: ready, ..Timings::default() };
         let scenario = Scenario { start, timings, ..scenario };
         let options = Options { initial_state: Arc::new(begun.objects), ..Options::of(&scenario) };
         let mut notes = begun.notes;
@@ -131,9 +131,9 @@ impl Shadow {
         })
     }
 
-    /// Lets everything happen that is due before `now`.
-    pub fn advance_to(&mut self, now: UnixTime) {
-        self.session.advance_to(now.to_jiff());
+    /// Lets everything happen that is due before `at`.
+    pub fn advance_to(&mut self, at: Timestamp) {
+        self.session.advance_to(at);
     }
 
     /// The simulated cluster as it stands; `now` is the time that it was advanced to.
@@ -178,7 +178,7 @@ impl Shadow {
         let config = applied(&snapshot.config);
         let (joins, ready) = (join_times(&config, joins), joins.ready());
         if ready != self.ready {
-            self.session.set_node_ready(SignedDuration::from_secs(ready.0));
+            self.session.set_node_ready(ready);
             self.ready = ready;
         }
         // The policy of the cluster is one of them.
