@@ -312,6 +312,21 @@ mod tests {
     }
 
     #[test]
+    fn places_of_a_move_that_is_taken_back_are_found_again() {
+        let world = cluster(&[3, 3, 2]);
+        let mut snapshot = Snapshot::new(&world);
+        let nodes: Vec<NodeIx> = snapshot.indexes().collect();
+        let pods: Vec<PodRef> = snapshot.pods(nodes[2]).collect();
+        let mut destinations = Destinations::new(nodes[..2].to_vec());
+        let mark = snapshot.checkpoint();
+        for _ in 0..2 {
+            destinations.move_all(&mut snapshot, &pods, nodes[2]).expect("each of the two has room for one");
+            snapshot.rollback(mark);
+            destinations.forget_last();
+        }
+    }
+
+    #[test]
     fn a_search_begins_at_the_first_node_with_the_amounts_and_finds_what_it_would_have_found() {
         let world = cluster(&[4, 3, 4, 2, 0, 1]);
         let mut snapshot = Snapshot::new(&world);
