@@ -96,11 +96,11 @@ pages: ## Writes anew what README.md and docs/ show of the program's output.
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test imports_are_true
 	UPDATE=1 cargo test $(CARGO_FLAGS) --test docs_are_whole
 
-LAYOUT ?= target/image
+LAYOUT ?= target/oci
 
-image: ## The images for amd64 and arm64, as an OCI layout in target/image.
-	rm -rf target/image
-	hack/image/build.sh target/image
+image: ## The images for amd64 and arm64, as an OCI layout in target/oci.
+	rm -rf target/oci
+	hack/image/build.sh target/oci
 
 image-push: ## Builds the images and pushes them. REGISTRY=registry.example/team, TAG=0.1.0; LAYOUT=folder takes those that it has.
 	@test -n "$(REGISTRY)" || { echo "make image-push: REGISTRY=registry.example/team is missing" >&2; exit 1; }

@@ -5,7 +5,7 @@
 #   HOMEPAGE=https://…                the page that the manifest names (default: URL)
 set -euo pipefail
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-layout=$(realpath "${1:?"the folder of the images, such as target/image"}")
+layout=$(realpath "${1:?"the folder of the images, such as target/oci"}")
 url=${2:?"where the archives will be downloaded from"}
 mkdir -p "${3:?"the folder for what is packed"}"
 out=$(realpath "$3")

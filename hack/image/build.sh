@@ -2,7 +2,8 @@
 # Builds the operator's container images without a container engine: static binaries on an empty base, as an OCI layout
 # that skopeo, crane or buildah copies anywhere, and the list of what is in them (CycloneDX).
 #
-#   hack/image/build.sh [OUT]     OUT: a folder that does not exist yet (default: target/image)
+#   hack/image/build.sh [OUT]     OUT: a folder that does not exist yet (default: target/oci), and not target/image, which Cargo
+#                                 makes for the profile of that name
 #   ARCHITECTURES="amd64"         one platform only (default: amd64 and arm64)
 #
 # Equal sources give equal digests, wherever they are built: paths are mapped away, times are those of the commit, and
@@ -11,7 +12,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 repo=$PWD
 here=$repo/hack/image
-out=${1:-target/image}
+out=${1:-target/oci}
 target=${CARGO_TARGET_DIR:-$repo/target}
 cache=${HEADROOM_CACHE:-$repo/.cache}
 

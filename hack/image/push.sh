@@ -2,7 +2,7 @@
 # Pushes the images to a registry, checks that the registry has the digest that was built, and prints the reference by digest.
 #
 #   hack/image/push.sh REGISTRY [LAYOUT]   REGISTRY: registry.example/team, without the image's name
-#                                          LAYOUT: a folder that hack/image/build.sh has made (default: target/image)
+#                                          LAYOUT: a folder that hack/image/build.sh has made (default: target/oci)
 #   TAG=0.1.0-rc.1                         the tag (default: the version in Cargo.toml)
 #
 # Credentials are those of `docker login`, `podman login` or `crane auth login`: DOCKER_CONFIG, or REGISTRY_AUTH_FILE. A registry on
@@ -10,7 +10,7 @@
 set -euo pipefail
 repo=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 registry=${1:?"the registry and the folder in it, such as registry.example/team"}
-layout=${2:-$repo/target/image}
+layout=${2:-$repo/target/oci}
 tag=${TAG:-$(sed -n 's/^version = "\(.*\)"/\1/p' "$repo/Cargo.toml" | head -1)}
 image=${registry%/}/headroom
 
